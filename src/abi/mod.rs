@@ -1,0 +1,1 @@
+//! The C edge: exported symbols, one file per chapter of the standard.

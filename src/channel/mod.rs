@@ -1,0 +1,1 @@
+//! Ordered packets between the ranks of one machine.

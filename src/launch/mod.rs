@@ -1,0 +1,1 @@
+//! How a rank finds its job, and how a launcher makes one.

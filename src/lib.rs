@@ -1,0 +1,19 @@
+//! nearmpi: an MPICH-ABI MPI library for one machine.
+//!
+//! Layers, bottom first; a module uses only what stands above it in this list
+//! (`launch` stands beside `mpi`):
+//!
+//! | layer | owns |
+//! |---|---|
+//! | [`sys`] | the kernel: mappings, process_vm_readv, futexes, affinity, clocks |
+//! | [`shm`] | shared-memory structures without MPI words: segment, rings, pools, sleeping |
+//! | [`channel`] | ordered packets and one-copy transfers between local ranks |
+//! | [`mpi`] | MPI semantics: matching, requests, datatypes, communicators, collectives |
+//! | [`launch`] | how a rank finds its job, and how a launcher makes one |
+//! | [`abi`] | the C edge: every exported symbol |
+pub mod abi;
+pub mod channel;
+pub mod launch;
+pub mod mpi;
+pub mod shm;
+pub mod sys;

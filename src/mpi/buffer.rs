@@ -1,0 +1,101 @@
+//! # Safety
+//! Reads and writes the application's buffers: relies on the caller of MPI to own `count` elements
+//! of `datatype` at the address it passed.
+//!
+//! Memory that a message is read from or written to.
+#![allow(unsafe_code)]
+
+use super::datatype::Datatype;
+use std::rc::Rc;
+
+/// Application memory as one message: an address and how its bytes lie there.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    /// Where the first byte of a [`Layout::Bytes`] lies, or the typed buffer's base address.
+    pub address: *mut u8,
+    /// How the bytes lie.
+    pub layout: Layout,
+}
+
+/// How a buffer's bytes lie in memory.
+#[derive(Clone, Debug)]
+pub enum Layout {
+    /// This many bytes in a row.
+    Bytes(usize),
+    /// `count` elements of a datatype with gaps or another order.
+    Typed {
+        /// Number of elements.
+        count: usize,
+        /// Element type.
+        datatype: Rc<Datatype>,
+    },
+}
+
+impl Buffer {
+    /// `len` bytes in a row at `address`.
+    #[inline]
+    pub fn bytes(address: *mut u8, len: usize) -> Buffer {
+        Buffer {
+            address,
+            layout: Layout::Bytes(len),
+        }
+    }
+
+    /// `count` elements of `datatype` at `address`; gap-free types become plain bytes.
+    pub fn typed(address: *mut u8, count: usize, datatype: &Rc<Datatype>) -> Buffer {
+        if datatype.is_contiguous() || count == 0 {
+            let first = address.wrapping_offset(datatype.true_lb());
+            return Buffer::bytes(first, count * datatype.size());
+        }
+        Buffer {
+            address,
+            layout: Layout::Typed {
+                count,
+                datatype: datatype.clone(),
+            },
+        }
+    }
+
+    /// Bytes of data in the message.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.layout {
+            Layout::Bytes(len) => *len,
+            Layout::Typed { count, datatype } => count * datatype.size(),
+        }
+    }
+
+    /// Whether the message holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies bytes `position .. position + len` of the message to `out`.
+    ///
+    /// # Safety
+    /// The buffer's memory is readable, `out` has room for `len` bytes, and
+    /// `position + len <= self.len()`.
+    #[inline]
+    pub unsafe fn pack(&self, position: usize, out: *mut u8, len: usize) {
+        match &self.layout {
+            // SAFETY: the caller's promise.
+            Layout::Bytes(_) => unsafe { std::ptr::copy_nonoverlapping(self.address.add(position), out, len) },
+            // SAFETY: the caller's promise.
+            Layout::Typed { count, datatype } => unsafe { datatype.pack(self.address, *count, position, out, len) },
+        }
+    }
+
+    /// Writes `len` bytes from `from` to bytes `position .. position + len` of the message.
+    ///
+    /// # Safety
+    /// The buffer's memory is writable, `from` has `len` bytes, and `position + len <= self.len()`.
+    #[inline]
+    pub unsafe fn unpack(&self, position: usize, from: *const u8, len: usize) {
+        match &self.layout {
+            // SAFETY: the caller's promise.
+            Layout::Bytes(_) => unsafe { std::ptr::copy_nonoverlapping(from, self.address.add(position), len) },
+            // SAFETY: the caller's promise.
+            Layout::Typed { count, datatype } => unsafe { datatype.unpack(self.address, *count, position, from, len) },
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Communicators: a context, a group, and what is cached on them (MPI-4.1 §7.4).
+
+use super::group::Group;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Which of a communicator's two message spaces: user messages and collectives never match each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plane {
+    /// Messages of the program's own sends and receives.
+    PointToPoint,
+    /// Messages inside collective operations.
+    Collective,
+}
+
+/// A communicator. Shared by `Rc`: pending requests keep it alive after `MPI_Comm_free`.
+#[derive(Debug)]
+pub struct Comm {
+    /// Even number, unique in the job while the communicator lives; the odd one above it is the
+    /// collective plane's.
+    pub context: u16,
+    /// My rank in `group`.
+    pub rank: u32,
+    /// The (local) group.
+    pub group: Rc<Group>,
+    /// The remote group, for an intercommunicator.
+    pub remote: Option<Rc<Group>>,
+    /// Collective operations started so far on this communicator; gives each its tag.
+    pub collectives: Cell<u32>,
+}
+
+impl Comm {
+    /// Number of processes in the (local) group.
+    pub fn size(&self) -> u32 {
+        self.group.size()
+    }
+
+    /// The group that `dest` and `source` arguments count in.
+    #[inline]
+    pub fn peers(&self) -> &Rc<Group> {
+        self.remote.as_ref().unwrap_or(&self.group)
+    }
+
+    /// Whether this is an intercommunicator.
+    pub fn is_inter(&self) -> bool {
+        self.remote.is_some()
+    }
+
+    /// The context number on `plane`.
+    #[inline]
+    pub fn context_on(&self, plane: Plane) -> u16 {
+        self.context | (plane == Plane::Collective) as u16
+    }
+}

@@ -1,0 +1,13 @@
+//! MPI semantics without statics: everything hangs off a [`world::World`].
+pub mod buffer;
+pub mod coll;
+pub mod comm;
+pub mod datatype;
+pub mod error;
+pub mod group;
+pub mod op;
+pub mod pt2pt;
+pub mod request;
+pub mod status;
+pub mod table;
+pub mod world;

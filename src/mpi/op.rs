@@ -1,0 +1,1 @@
+//! Reduction operations (MPI-4.1 §6.9).

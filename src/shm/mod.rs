@@ -1,0 +1,1 @@
+//! Shared-memory structures that know no MPI.
