@@ -1,1 +1,19 @@
 //! Collective operations (MPI-4.1 §6): schedules, and the one machine that runs them.
+
+pub mod internal;
+
+pub use internal::{allgather_bytes, allreduce_u64, barrier, bcast_bytes, gather_bytes};
+
+use super::comm::Comm;
+
+/// Tags `0 .. TAGS` of a communicator's collective plane belong to its collective operations, each
+/// of which takes the next one. Tags from `TAGS` up are free for other messages of the library.
+pub const TAGS: u32 = 1 << 20;
+
+/// The tag of the next collective operation on `comm`. All members call collectives in the same
+/// order, so they agree on it.
+pub fn next_tag(comm: &Comm) -> i32 {
+    let number = comm.collectives.get();
+    comm.collectives.set((number + 1) % TAGS);
+    number as i32
+}
