@@ -1,5 +1,7 @@
 //! Point-to-point communication (MPI-4.1 §3).
 
+pub mod matching;
+
 use super::buffer::Buffer;
 use super::comm::{Comm, Plane};
 use super::error::Result;
