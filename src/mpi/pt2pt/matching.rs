@@ -191,7 +191,10 @@ impl<T: Copy> Posted<T> {
         if self.is_long {
             return self.take_long(envelope);
         }
-        let at = self.short.iter().position(|receive| receive.pattern.matches(envelope))?;
+        let at = self
+            .short
+            .iter()
+            .position(|receive| receive.pattern.matches(envelope))?;
         Some(remove(&mut self.short, at).item)
     }
 

@@ -30,12 +30,18 @@ impl Reference {
     }
 
     fn take_posted(&mut self, envelope: Envelope) -> Option<u32> {
-        let at = self.posted.iter().position(|&(c, s, t, _)| Self::wants((c, s, t), envelope))?;
+        let at = self
+            .posted
+            .iter()
+            .position(|&(c, s, t, _)| Self::wants((c, s, t), envelope))?;
         Some(self.posted.remove(at).3)
     }
 
     fn take_arrived(&mut self, wanted: (i32, i32, i32)) -> Option<(Envelope, u32)> {
-        let at = self.arrived.iter().position(|&(envelope, _)| Self::wants(wanted, envelope))?;
+        let at = self
+            .arrived
+            .iter()
+            .position(|&(envelope, _)| Self::wants(wanted, envelope))?;
         Some(self.arrived.remove(at))
     }
 
@@ -190,7 +196,9 @@ fn reverse_order_costs_a_few_steps_each() {
 fn equal_posted_receives_cost_a_few_steps_each() {
     let count = 20_000;
     let mut posted = Posted::default();
-    let tokens: Vec<_> = (0..count).map(|n| posted.post(Pattern::new(2, 5, ANY_TAG), n)).collect();
+    let tokens: Vec<_> = (0..count)
+        .map(|n| posted.post(Pattern::new(2, 5, ANY_TAG), n))
+        .collect();
     let steps = steps_of(|| {
         for (n, token) in tokens.iter().enumerate().skip(1).step_by(2) {
             assert!(posted.cancel(*token), "{n}");
