@@ -11,9 +11,13 @@
 //! | [`mpi`] | MPI semantics: matching, requests, datatypes, communicators, collectives |
 //! | [`launch`] | how a rank finds its job, and how a launcher makes one |
 //! | [`abi`] | the C edge: every exported symbol |
+#[cfg(not(loom))]
 pub mod abi;
+#[cfg(not(loom))]
 pub mod channel;
+#[cfg(not(loom))]
 pub mod launch;
+#[cfg(not(loom))]
 pub mod mpi;
 pub mod shm;
 pub mod sys;

@@ -1,1 +1,13 @@
-//! Shared-memory structures that know no MPI.
+//! Shared-memory structures that know no MPI: where everything lies, and who may write which word.
+//!
+//! Common rules: one writer per word; memory of zero bytes is a valid start; a word read from the
+//! segment is loaded once, checked, then used.
+
+pub mod bell;
+pub mod layout;
+pub mod offer;
+pub mod pool;
+pub mod ring;
+#[cfg(not(loom))]
+pub mod segment;
+pub mod sync;

@@ -1,0 +1,128 @@
+//! Waking a rank that sleeps: one word it sets before it sleeps, one word it sleeps on.
+//!
+//! 1. Only the owner stores 1 into `sleeping`; it does so before it looks for work a last time.
+//! 2. Whoever has published something looks at `sleeping`; whoever swaps the 1 for a 0 must
+//!    change `word` and wake.
+//! 3. Between (1) the store and the last look, and between (2) publishing and the load, stands a
+//!    full barrier. On the sender's side it costs nothing in [`Barriers::Remote`] mode: the owner
+//!    then makes every CPU pass one (membarrier(2)) before it looks.
+
+use super::sync::{AtomicU32, Ordering, fence};
+
+/// A rank's bell. `sleeping` and `word` lie in lines of their own, so that wake-ups do not take
+/// from senders the line they look at for each message.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Bell {
+    sleeping: Line,
+    word: Line,
+}
+
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+struct Line(AtomicU32);
+
+/// Who pays for the barrier of rule 3; the same for all ranks of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barriers {
+    /// Both sides execute a fence: cheap sleeping, for ranks that share CPUs.
+    Local,
+    /// The sleeper executes a membarrier(2), senders nothing.
+    Remote,
+}
+
+impl Bell {
+    /// Tells the owner that something was published for it. Returns whether it must be woken with
+    /// a wake-up of everyone on [`Bell::word`].
+    #[inline]
+    pub fn ring(&self, barriers: Barriers) -> bool {
+        if barriers == Barriers::Local {
+            fence(Ordering::SeqCst);
+        }
+        self.sleeping.0.load(Ordering::Relaxed) != 0 && self.claim()
+    }
+
+    #[cold]
+    fn claim(&self) -> bool {
+        let mine = self.sleeping.0.swap(0, Ordering::AcqRel) != 0;
+        if mine {
+            self.word.0.fetch_add(1, Ordering::Release);
+        }
+        mine
+    }
+
+    /// Announces sleep; the owner then passes `barrier`, looks for work a last time, and sleeps
+    /// while the word holds the ticket returned.
+    pub fn announce(&self, barrier: impl FnOnce()) -> u32 {
+        let ticket = self.word.0.load(Ordering::Acquire);
+        self.sleeping.0.store(1, Ordering::Relaxed);
+        barrier();
+        ticket
+    }
+
+    /// Takes the announcement back, awake again.
+    pub fn awake(&self) {
+        self.sleeping.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Wakes the owner's own sleeping threads: changes the word; the caller wakes everyone on it.
+    pub fn shake(&self) {
+        self.word.0.fetch_add(1, Ordering::Release);
+    }
+
+    /// The word to sleep on.
+    pub fn word(&self) -> &AtomicU32 {
+        &self.word.0
+    }
+}
+
+/// The barrier of a sleeper in [`Barriers::Local`] mode.
+pub fn local_barrier() {
+    fence(Ordering::SeqCst);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeper_is_woken_once() {
+        let bell = Bell::default();
+        assert!(!bell.ring(Barriers::Local));
+        let ticket = bell.announce(local_barrier);
+        assert!(bell.ring(Barriers::Local));
+        assert!(!bell.ring(Barriers::Local));
+        assert_ne!(bell.word().load(Ordering::Relaxed), ticket);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+
+    #[test]
+    fn loom_no_wake_up_is_lost() {
+        loom::model(|| {
+            let shared = Arc::new((Bell::default(), AtomicU32::new(0)));
+            let sender = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || {
+                    shared.1.store(1, Ordering::Release);
+                    shared.0.ring(Barriers::Local);
+                })
+            };
+            let (bell, message) = &*shared;
+            let ticket = bell.announce(local_barrier);
+            if message.load(Ordering::Acquire) == 0 {
+                // As futex(2): sleeps while the word holds the ticket. A lost wake-up would never end.
+                while bell.word().load(Ordering::Acquire) == ticket {
+                    loom::thread::yield_now();
+                }
+            }
+            bell.awake();
+            sender.join().unwrap();
+            assert_eq!(message.load(Ordering::Acquire), 1);
+        });
+    }
+}

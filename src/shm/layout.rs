@@ -1,0 +1,144 @@
+//! Where everything lies in a job's segment, computed from the number of ranks alone.
+//!
+//! ```text
+//! | JobHeader 4K | contexts 128K | RankBlock 4K x P
+//! | for each receiver: credits, slots, byte rings, one of each per sender (first touched by the receiver)
+//! | for each sender:   busy marks 4K, cells 1M                             (first touched by the sender)
+//! | for each sender:   offers 1M |
+//! ```
+//! Every partition is whole pages, so that each lies on its owner's NUMA node (Ekman 2005 §3). The
+//! file is sparse: what nobody writes costs nothing.
+
+use super::offer::{OFFERS, Offer};
+use super::pool::{CELL, CELLS};
+use super::ring::{Credit, Slot};
+use std::mem::size_of;
+
+/// Size of a partition's unit.
+pub const PAGE: usize = 4096;
+/// Communicator contexts of a job.
+pub const CONTEXTS: usize = 1 << 15;
+/// Most ranks of a job: an envelope has 16 bits for a rank.
+pub const MAX_RANKS: u32 = 1 << 15;
+
+/// Bytes of rings that one receiver has for all its senders together, at most.
+const RINGS_PER_RECEIVER: usize = 256 << 10;
+/// Largest and smallest ring of one pair; half of it slots, half bytes.
+const RING: (usize, usize) = (64 << 10, 1 << 10);
+
+/// Offsets and sizes, in bytes, for a job of `ranks`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Slots in the ring of a pair.
+    pub slots: usize,
+    /// Bytes in the byte ring of a pair.
+    pub bytes: usize,
+    contexts: usize,
+    blocks: usize,
+    rings: usize,
+    ring_block: usize,
+    pools: usize,
+    offers: usize,
+    /// Size of the segment.
+    pub len: usize,
+}
+
+const POOL: usize = PAGE + CELLS * CELL;
+const OFFER_TABLE: usize = OFFERS * size_of::<Offer>();
+
+impl Layout {
+    /// The layout for `ranks` (1 to [`MAX_RANKS`]) ranks.
+    pub fn new(ranks: u32) -> Layout {
+        let p = ranks as usize;
+        let half = (RINGS_PER_RECEIVER / p.next_power_of_two()).clamp(RING.1, RING.0) / 2;
+        let (slots, bytes) = (half / size_of::<Slot>(), half);
+        let contexts = PAGE;
+        let blocks = contexts + CONTEXTS * size_of::<u32>();
+        let rings = blocks + p * PAGE;
+        let ring_block = (p * (size_of::<Credit>() + 2 * half)).next_multiple_of(PAGE);
+        let pools = rings + p * ring_block;
+        let offers = pools + p * POOL;
+        let len = offers + p * OFFER_TABLE;
+        Layout {
+            ranks,
+            slots,
+            bytes,
+            contexts,
+            blocks,
+            rings,
+            ring_block,
+            pools,
+            offers,
+            len,
+        }
+    }
+
+    /// The reference counts of the contexts.
+    pub fn contexts(&self) -> usize {
+        self.contexts
+    }
+
+    /// Rank `rank`'s block.
+    pub fn block(&self, rank: u32) -> usize {
+        self.blocks + rank as usize * PAGE
+    }
+
+    /// Credit line of the ring from `sender` to `receiver`.
+    pub fn credit(&self, receiver: u32, sender: u32) -> usize {
+        self.rings + receiver as usize * self.ring_block + sender as usize * size_of::<Credit>()
+    }
+
+    /// Slots of the ring from `sender` to `receiver`.
+    pub fn slots(&self, receiver: u32, sender: u32) -> usize {
+        self.credit(receiver, self.ranks) + sender as usize * self.slots * size_of::<Slot>()
+    }
+
+    /// Byte ring from `sender` to `receiver`.
+    pub fn bytes(&self, receiver: u32, sender: u32) -> usize {
+        self.slots(receiver, self.ranks) + sender as usize * self.bytes
+    }
+
+    /// Busy marks of `owner`'s pool; its cells lie a page behind.
+    pub fn pool(&self, owner: u32) -> usize {
+        self.pools + owner as usize * POOL
+    }
+
+    /// `owner`'s offers.
+    pub fn offers(&self, owner: u32) -> usize {
+        self.offers + owner as usize * OFFER_TABLE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_whole_pages_and_follow_each_other() {
+        for ranks in [1, 2, 3, 7, 16, 33, 64, 100, 256, 1000] {
+            let layout = Layout::new(ranks);
+            let last = ranks - 1;
+            assert!(
+                layout.bytes(last, last) + layout.bytes <= layout.pool(0),
+                "{ranks} ranks"
+            );
+            for receiver in 0..ranks {
+                assert_eq!(layout.credit(receiver, 0) % PAGE, 0);
+                assert!(layout.credit(receiver, last) + size_of::<Credit>() <= layout.slots(receiver, 0));
+                assert!(layout.slots(receiver, last) + layout.slots * size_of::<Slot>() <= layout.bytes(receiver, 0));
+            }
+            assert!(layout.pool(last) + POOL <= layout.offers(0));
+            assert_eq!(layout.offers(last) + OFFER_TABLE, layout.len);
+            assert!(layout.slots.is_power_of_two() && layout.bytes.is_power_of_two());
+        }
+    }
+
+    #[test]
+    fn rings_of_many_ranks_stay_small() {
+        let committed = |ranks: u32| Layout::new(ranks).ring_block;
+        assert!(committed(256) <= 300 << 10);
+        assert!(committed(2) <= 160 << 10);
+    }
+}

@@ -1,0 +1,463 @@
+//! # Safety
+//! Relies on the segment to outlive the ends made of it, and on each end being the only one of its
+//! kind for its pair of ranks.
+//!
+//! The receive buffer of one ordered pair of ranks (Chai 2006 §3.2): a ring of one-line slots and a
+//! ring of bytes, each with one writer and one reader.
+//!
+//! ```text
+//!            63    48 47  40 39  32 31        0
+//! Slot  w0  | lap    | kind | aux  | len       |   stored last (Release): the slot is there
+//!       w1  | envelope                         |
+//!       w2..w7  48 bytes of payload, or what the kind says
+//! Credit w0 | bytes consumed | slots consumed  |   written by the reader only
+//! ```
+//!
+//! A slot is full when its lap is the one the reader waits for; the first lap is 1, so zero bytes
+//! are empty slots. Messages too long for a slot and short enough for the byte ring lie there in one
+//! piece at the position both ends compute alike: each message starts on a cache line, and one that
+//! would cross the ring's end starts at its beginning.
+//!
+//! Ordering: `Producer::push` stores w0 with Release, `Consumer::peek` loads it with Acquire;
+//! `Consumer::return_credit` stores with Release, `Producer::refresh` loads with Acquire.
+#![allow(unsafe_code)]
+
+use super::sync::{AtomicU64, Ordering};
+use std::ptr::NonNull;
+
+/// Bytes of payload in a slot.
+pub const INLINE: usize = 48;
+/// 64-bit words of payload in a slot.
+pub const INLINE_WORDS: usize = INLINE / 8;
+/// Messages in the byte ring start on multiples of this.
+const LINE: u32 = 64;
+
+/// One slot.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Slot {
+    head: AtomicU64,
+    envelope: AtomicU64,
+    payload: [AtomicU64; INLINE_WORDS],
+}
+
+/// What the reader has consumed.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Credit {
+    consumed: AtomicU64,
+}
+
+/// Where a ring lies. `slots` and `bytes` are powers of two; `bytes` may be 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The slots.
+    pub slots: NonNull<Slot>,
+    /// How many slots.
+    pub slot_count: u32,
+    /// The byte ring.
+    pub bytes: NonNull<u8>,
+    /// Its size.
+    pub byte_count: u32,
+    /// The credit line.
+    pub credit: NonNull<Credit>,
+}
+
+// SAFETY: addresses of shared memory made for concurrent use by the rules above.
+unsafe impl Send for Place {}
+
+/// The first word of a slot, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the slot holds; the channel's numbers.
+    pub kind: u8,
+    /// A small number that goes with the kind.
+    pub aux: u8,
+    /// Bytes of the message.
+    pub len: u32,
+}
+
+/// The peer wrote something that no healthy peer writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Junk;
+
+/// The writing end.
+#[derive(Debug)]
+pub struct Producer {
+    place: Place,
+    lap_shift: u32,
+    head: u32,
+    byte_head: u32,
+    slots_seen: u32,
+    bytes_seen: u32,
+}
+
+/// The reading end.
+#[derive(Debug)]
+pub struct Consumer {
+    place: Place,
+    lap_shift: u32,
+    tail: u32,
+    byte_tail: u32,
+    slots_returned: u32,
+    bytes_returned: u32,
+    fraction: u32,
+}
+
+impl Place {
+    #[inline]
+    fn slot(&self, index: u32) -> &Slot {
+        // SAFETY: the mask keeps the index in range; slots are shared atomics.
+        unsafe { self.slots.add((index & (self.slot_count - 1)) as usize).as_ref() }
+    }
+
+    fn credit(&self) -> &Credit {
+        // SAFETY: the place was made of a living segment.
+        unsafe { self.credit.as_ref() }
+    }
+
+    /// Bytes from position `at` that a message of `len` bytes takes, the gap before it included,
+    /// and the offset it starts at.
+    #[inline]
+    fn span(&self, at: u32, len: u32) -> (u32, u32) {
+        let padded = len.next_multiple_of(LINE);
+        let offset = at & (self.byte_count - 1);
+        if offset + padded <= self.byte_count {
+            (padded, offset)
+        } else {
+            (self.byte_count - offset + padded, 0)
+        }
+    }
+}
+
+impl Producer {
+    /// The writing end of the ring at `place`.
+    ///
+    /// # Safety
+    /// `place` describes zeroed shared memory that outlives the producer, which is its only one.
+    pub unsafe fn new(place: Place) -> Producer {
+        let lap_shift = place.slot_count.trailing_zeros();
+        Producer {
+            place,
+            lap_shift,
+            head: 0,
+            byte_head: 0,
+            slots_seen: 0,
+            bytes_seen: 0,
+        }
+    }
+
+    /// Whether a slot is free; looks at the reader's credit only when it seems not.
+    #[inline]
+    pub fn has_slot(&mut self) -> Result<bool, Junk> {
+        if self.head.wrapping_sub(self.slots_seen) < self.place.slot_count {
+            return Ok(true);
+        }
+        self.refresh()?;
+        Ok(self.head.wrapping_sub(self.slots_seen) < self.place.slot_count)
+    }
+
+    /// Fills the next slot with `payload` and makes it visible. The caller has seen `has_slot`.
+    #[inline]
+    pub fn push(&mut self, header: Header, envelope: u64, payload: &[u64]) {
+        let slot = self.place.slot(self.head);
+        slot.envelope.store(envelope, Ordering::Relaxed);
+        for (word, value) in slot.payload.iter().zip(payload) {
+            word.store(*value, Ordering::Relaxed);
+        }
+        let lap = u64::from((self.head >> self.lap_shift).wrapping_add(1) as u16);
+        let head = lap << 48 | u64::from(header.kind) << 40 | u64::from(header.aux) << 32 | u64::from(header.len);
+        slot.head.store(head, Ordering::Release);
+        self.head = self.head.wrapping_add(1);
+    }
+
+    /// Room for `len` bytes in a row in the byte ring, or `None` while it is full. The bytes belong to
+    /// the next slot pushed, which says `len`.
+    #[inline]
+    pub fn reserve(&mut self, len: u32) -> Result<Option<NonNull<u8>>, Junk> {
+        let (span, offset) = self.place.span(self.byte_head, len);
+        let fits = |producer: &Producer| {
+            producer.byte_head.wrapping_sub(producer.bytes_seen) + span <= producer.place.byte_count
+        };
+        if !fits(self) {
+            self.refresh()?;
+            if !fits(self) {
+                return Ok(None);
+            }
+        }
+        self.byte_head = self.byte_head.wrapping_add(span);
+        // SAFETY: `span` keeps offset + len within the byte ring.
+        Ok(Some(unsafe { self.place.bytes.add(offset as usize) }))
+    }
+
+    fn refresh(&mut self) -> Result<(), Junk> {
+        let consumed = self.place.credit().consumed.load(Ordering::Acquire);
+        let (slots, bytes) = (consumed as u32, (consumed >> 32) as u32);
+        let sane = self.head.wrapping_sub(slots) <= self.place.slot_count
+            && self.byte_head.wrapping_sub(bytes) <= self.place.byte_count;
+        if !sane {
+            return Err(Junk);
+        }
+        (self.slots_seen, self.bytes_seen) = (slots, bytes);
+        Ok(())
+    }
+}
+
+impl Consumer {
+    /// The reading end of the ring at `place`; it returns credits once `1/fraction` of the ring is consumed.
+    ///
+    /// # Safety
+    /// As for [`Producer::new`].
+    pub unsafe fn new(place: Place, fraction: u32) -> Consumer {
+        let lap_shift = place.slot_count.trailing_zeros();
+        Consumer {
+            place,
+            lap_shift,
+            tail: 0,
+            byte_tail: 0,
+            slots_returned: 0,
+            bytes_returned: 0,
+            fraction,
+        }
+    }
+
+    /// The next slot's header, if it is there.
+    #[inline]
+    pub fn peek(&self) -> Option<Header> {
+        let head = self.place.slot(self.tail).head.load(Ordering::Acquire);
+        let lap = (self.tail >> self.lap_shift).wrapping_add(1) as u16;
+        if (head >> 48) as u16 != lap {
+            return None;
+        }
+        Some(Header {
+            kind: (head >> 40) as u8,
+            aux: (head >> 32) as u8,
+            len: head as u32,
+        })
+    }
+
+    /// The envelope of the slot that `peek` saw.
+    #[inline]
+    pub fn envelope(&self) -> u64 {
+        self.place.slot(self.tail).envelope.load(Ordering::Relaxed)
+    }
+
+    /// Word `index` of the payload of the slot that `peek` saw.
+    #[inline]
+    pub fn word(&self, index: usize) -> u64 {
+        self.place.slot(self.tail).payload[index].load(Ordering::Relaxed)
+    }
+
+    /// Where the `len` bytes lie that belong to the slot that `peek` saw.
+    #[inline]
+    pub fn bytes(&self, len: u32) -> Result<NonNull<u8>, Junk> {
+        if len > self.place.byte_count {
+            return Err(Junk);
+        }
+        let (_, offset) = self.place.span(self.byte_tail, len);
+        // SAFETY: `span` keeps offset + len within the byte ring.
+        Ok(unsafe { self.place.bytes.add(offset as usize) })
+    }
+
+    /// Leaves the slot that `peek` saw, and the `bytes` that went with it, to the writer; it learns
+    /// of that when enough has gathered.
+    #[inline]
+    pub fn advance(&mut self, bytes: u32) {
+        self.tail = self.tail.wrapping_add(1);
+        if bytes > 0 {
+            self.byte_tail = self.byte_tail.wrapping_add(self.place.span(self.byte_tail, bytes).0);
+        }
+        let slots_due = self.tail.wrapping_sub(self.slots_returned) * self.fraction >= self.place.slot_count;
+        let bytes_due = self.byte_tail.wrapping_sub(self.bytes_returned) * self.fraction >= self.place.byte_count;
+        if slots_due || (bytes_due && bytes > 0) {
+            self.return_credit();
+        }
+    }
+
+    /// Tells the writer now what has been consumed.
+    pub fn return_credit(&mut self) {
+        if (self.slots_returned, self.bytes_returned) == (self.tail, self.byte_tail) {
+            return;
+        }
+        let consumed = u64::from(self.byte_tail) << 32 | u64::from(self.tail);
+        self.place.credit().consumed.store(consumed, Ordering::Release);
+        (self.slots_returned, self.bytes_returned) = (self.tail, self.byte_tail);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A ring on the heap.
+    pub struct Heap {
+        slots: Box<[Slot]>,
+        bytes: Box<[u64]>,
+        credit: Box<Credit>,
+    }
+
+    impl Heap {
+        pub fn new(slots: usize, bytes: usize) -> Heap {
+            Heap {
+                slots: (0..slots).map(|_| Slot::default()).collect(),
+                bytes: vec![0; bytes / 8].into(),
+                credit: Box::default(),
+            }
+        }
+
+        pub fn place(&self) -> Place {
+            Place {
+                slots: NonNull::from(&self.slots[0]),
+                slot_count: self.slots.len() as u32,
+                bytes: NonNull::from(&self.bytes[0]).cast(),
+                byte_count: self.bytes.len() as u32 * 8,
+                credit: NonNull::from(&*self.credit),
+            }
+        }
+    }
+
+    fn ends(heap: &Heap, fraction: u32) -> (Producer, Consumer) {
+        // SAFETY: the heap ring outlives both ends in every test, and there is one of each.
+        unsafe { (Producer::new(heap.place()), Consumer::new(heap.place(), fraction)) }
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn slots_arrive_in_order_over_many_laps_and_a_full_ring_says_so() {
+        let heap = Heap::new(4, 256);
+        let (mut producer, mut consumer) = ends(&heap, 1);
+        let mut expected = 0u64;
+        for value in 0..300_000u64 {
+            if !producer.has_slot().unwrap() {
+                for _ in 0..4 {
+                    assert_eq!(
+                        consumer.peek(),
+                        Some(Header {
+                            kind: 1,
+                            aux: 2,
+                            len: 8
+                        })
+                    );
+                    assert_eq!((consumer.envelope(), consumer.word(0)), (!expected, expected));
+                    consumer.advance(0);
+                    expected += 1;
+                }
+                assert_eq!(consumer.peek(), None);
+                assert!(producer.has_slot().unwrap());
+            }
+            producer.push(
+                Header {
+                    kind: 1,
+                    aux: 2,
+                    len: 8,
+                },
+                !value,
+                &[value],
+            );
+        }
+        assert!(expected > 4 * 65536, "the lap number wrapped");
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn bytes_keep_their_place_across_the_end_of_the_ring() {
+        let heap = Heap::new(64, 256);
+        let (mut producer, mut consumer) = ends(&heap, 64);
+        for (turn, len) in [100u32, 130, 1, 64, 200, 65, 256, 3]
+            .into_iter()
+            .cycle()
+            .take(1000)
+            .enumerate()
+        {
+            let room = producer.reserve(len).unwrap().expect("the ring is empty");
+            // SAFETY: `reserve` gave `len` bytes.
+            unsafe { room.write_bytes(turn as u8, len as usize) };
+            producer.push(Header { kind: 2, aux: 0, len }, 0, &[]);
+            let header = consumer.peek().unwrap();
+            let found = consumer.bytes(header.len).unwrap();
+            assert_eq!(found, room);
+            consumer.advance(header.len);
+        }
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn a_full_byte_ring_refuses_until_credit_comes_back() {
+        let heap = Heap::new(64, 256);
+        let (mut producer, mut consumer) = ends(&heap, 64);
+        assert!(producer.reserve(192).unwrap().is_some());
+        producer.push(
+            Header {
+                kind: 2,
+                aux: 0,
+                len: 192,
+            },
+            0,
+            &[],
+        );
+        assert!(producer.reserve(65).unwrap().is_none());
+        assert!(consumer.peek().is_some());
+        consumer.advance(192);
+        assert!(producer.reserve(65).unwrap().is_some());
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn junk_in_the_credit_line_is_noticed() {
+        let heap = Heap::new(2, 64);
+        let (mut producer, _) = ends(&heap, 1);
+        for _ in 0..2 {
+            assert!(producer.has_slot().unwrap());
+            producer.push(
+                Header {
+                    kind: 1,
+                    aux: 0,
+                    len: 0,
+                },
+                0,
+                &[],
+            );
+        }
+        heap.credit.consumed.store(77, Ordering::Relaxed);
+        assert_eq!(producer.has_slot(), Err(Junk));
+    }
+
+    #[cfg(loom)]
+    #[test]
+    fn loom_a_slot_is_seen_whole_and_credit_frees_it() {
+        loom::model(|| {
+            let heap = std::sync::Arc::new(Heap::new(2, 64));
+            let (mut producer, mut consumer) = ends(&heap, 2);
+            let keep = heap.clone();
+            let writer = loom::thread::spawn(move || {
+                let _keep = keep;
+                for value in 1..=3u64 {
+                    while !producer.has_slot().unwrap() {
+                        loom::thread::yield_now();
+                    }
+                    producer.push(
+                        Header {
+                            kind: 1,
+                            aux: 0,
+                            len: 8,
+                        },
+                        value,
+                        &[value * 10],
+                    );
+                }
+            });
+            for value in 1..=3u64 {
+                while consumer.peek().is_none() {
+                    loom::thread::yield_now();
+                }
+                assert_eq!((consumer.envelope(), consumer.word(0)), (value, value * 10));
+                consumer.advance(0);
+            }
+            writer.join().unwrap();
+        });
+    }
+}
+
+#[cfg(loom)]
+// SAFETY: see `Place`; in models the ends move to loom's threads.
+unsafe impl Send for Producer {}

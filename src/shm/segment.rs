@@ -1,0 +1,323 @@
+//! # Safety
+//! Turns offsets into addresses: relies on [`Layout`] to keep every structure in its own range of a
+//! mapping that is as long as the layout says.
+//!
+//! A job's segment: one nameless file that the launcher makes and every rank maps.
+#![allow(unsafe_code)]
+
+use super::bell::{Barriers, Bell};
+use super::layout::{CONTEXTS, Layout, MAX_RANKS, PAGE};
+use super::offer::{OFFERS, Offer};
+use super::sync::{AtomicU32, AtomicU64, Ordering};
+use super::{pool, ring};
+use crate::sys::memory::{self, Mapping};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// "nearmpi" and the version of the segment's format.
+const MAGIC: u64 = u64::from_le_bytes(*b"nearmpi\x01");
+
+/// The first page.
+#[repr(C, align(64))]
+#[derive(Debug)]
+struct JobHeader {
+    magic: AtomicU64,
+    ranks: AtomicU32,
+    cpus: AtomicU32,
+    remote_barriers: AtomicU32,
+    /// 1 + exit code of MPI_Abort; 0 while nobody has called it.
+    abort: AtomicU32,
+    next_context: AtomicU32,
+}
+
+/// What a rank tells the others and the launcher about itself; written by that rank only, but for
+/// its bell.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct RankBlock {
+    /// Wakes the rank.
+    pub bell: Bell,
+    /// Process number as the rank sees it.
+    pub pid: AtomicU32,
+    /// One of the numbers of [`Life`].
+    pub life: AtomicU32,
+    /// Address, in the rank's own memory, of a copy of `canary`.
+    pub canary_address: AtomicU64,
+    /// A random number: who can read it there reads the right process.
+    pub canary: AtomicU64,
+}
+
+const _: () = assert!(size_of::<JobHeader>() <= PAGE && size_of::<RankBlock>() <= PAGE);
+
+/// Where a rank stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Life {
+    /// Not yet in MPI_Init.
+    Absent = 0,
+    /// Between MPI_Init and MPI_Finalize.
+    Attached = 1,
+    /// After MPI_Finalize.
+    Finalized = 2,
+}
+
+/// A mapped segment.
+#[derive(Debug)]
+pub struct Segment {
+    mapping: Mapping,
+    layout: Layout,
+}
+
+/// Makes the segment of a job of `ranks` ranks on `cpus` CPUs.
+///
+/// # Errors
+/// What the kernel says; `InvalidInput` for a number of ranks that no job can have.
+pub fn create(ranks: u32, cpus: u32) -> io::Result<OwnedFd> {
+    if ranks == 0 || ranks > MAX_RANKS {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{ranks} ranks: from 1 to {MAX_RANKS}"),
+        ));
+    }
+    let layout = Layout::new(ranks);
+    let fd = memory::create(layout.len)?;
+    let segment = Segment {
+        mapping: Mapping::shared(fd.as_fd(), layout.len)?,
+        layout,
+    };
+    segment.initialise(cpus);
+    Ok(fd)
+}
+
+impl Segment {
+    /// Maps the segment behind `fd`.
+    ///
+    /// # Errors
+    /// What the kernel says; `InvalidData` when the file is no segment of this version.
+    pub fn attach(fd: BorrowedFd<'_>) -> io::Result<Segment> {
+        let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("not a nearmpi segment: {what}"));
+        let len = memory::len(fd)?;
+        if len < PAGE {
+            return Err(wrong("too short"));
+        }
+        let first = Segment {
+            mapping: Mapping::shared(fd, PAGE)?,
+            layout: Layout::new(1),
+        };
+        if first.header().magic.load(Ordering::Acquire) != MAGIC {
+            return Err(wrong("another version's, or another file"));
+        }
+        let ranks = first.header().ranks.load(Ordering::Relaxed);
+        if ranks == 0 || ranks > MAX_RANKS {
+            return Err(wrong("number of ranks"));
+        }
+        let layout = Layout::new(ranks);
+        if len != layout.len {
+            return Err(wrong("length"));
+        }
+        Ok(Segment {
+            mapping: Mapping::shared(fd, layout.len)?,
+            layout,
+        })
+    }
+
+    /// A segment in this process's own memory, for ranks that are threads.
+    pub fn private(ranks: u32, cpus: u32) -> io::Result<Segment> {
+        let layout = Layout::new(ranks);
+        let segment = Segment {
+            mapping: Mapping::anonymous(layout.len)?,
+            layout,
+        };
+        segment.initialise(cpus);
+        Ok(segment)
+    }
+
+    fn initialise(&self, cpus: u32) {
+        let header = self.header();
+        let ranks = self.layout.ranks;
+        header.ranks.store(ranks, Ordering::Relaxed);
+        header.cpus.store(cpus, Ordering::Relaxed);
+        let remote = ranks <= cpus && crate::sys::cpu::join_barriers() && crate::sys::cpu::barrier_everywhere();
+        header.remote_barriers.store(remote as u32, Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release);
+    }
+
+    /// Number of ranks of the job.
+    pub fn ranks(&self) -> u32 {
+        self.layout.ranks
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Whether there are more ranks than CPUs.
+    pub fn oversubscribed(&self) -> bool {
+        self.ranks() > self.header().cpus.load(Ordering::Relaxed)
+    }
+
+    /// Who pays for the barriers of sleeping and waking.
+    pub fn barriers(&self) -> Barriers {
+        match self.header().remote_barriers.load(Ordering::Relaxed) {
+            0 => Barriers::Local,
+            _ => Barriers::Remote,
+        }
+    }
+
+    /// The exit code that the first caller of MPI_Abort gave, if there was one.
+    pub fn aborted(&self) -> Option<u8> {
+        (self.header().abort.load(Ordering::Acquire) as u64)
+            .checked_sub(1)
+            .map(|code| code as u8)
+    }
+
+    /// Records an exit code, unless another rank was first.
+    pub fn abort(&self, code: u8) {
+        let word = u32::from(code) + 1;
+        let _ = self
+            .header()
+            .abort
+            .compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Rank `rank`'s block.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn rank(&self, rank: u32) -> &RankBlock {
+        assert!(rank < self.layout.ranks);
+        // SAFETY: the block lies within the mapping and is all atomics, for which zero is valid.
+        unsafe { self.at::<RankBlock>(self.layout.block(rank)).as_ref() }
+    }
+
+    /// Where rank `rank` stands.
+    pub fn life(&self, rank: u32) -> Life {
+        match self.rank(rank).life.load(Ordering::Acquire) {
+            0 => Life::Absent,
+            1 => Life::Attached,
+            _ => Life::Finalized,
+        }
+    }
+
+    /// The ring from `sender` to `receiver`.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn ring(&self, receiver: u32, sender: u32) -> ring::Place {
+        assert!(receiver < self.layout.ranks && sender < self.layout.ranks);
+        ring::Place {
+            slots: self.at(self.layout.slots(receiver, sender)),
+            slot_count: self.layout.slots as u32,
+            bytes: self.at(self.layout.bytes(receiver, sender)),
+            byte_count: self.layout.bytes as u32,
+            credit: self.at(self.layout.credit(receiver, sender)),
+        }
+    }
+
+    /// The pool of `owner`.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn pool(&self, owner: u32) -> pool::Place {
+        assert!(owner < self.layout.ranks);
+        let at = self.layout.pool(owner);
+        pool::Place {
+            busy: self.at(at),
+            cells: self.at(at + PAGE),
+        }
+    }
+
+    /// Descriptor `index` of `owner`; `None` when there is no such descriptor.
+    pub fn offer(&self, owner: u32, index: u32) -> Option<&Offer> {
+        if owner >= self.layout.ranks || index as usize >= OFFERS {
+            return None;
+        }
+        let at = self.layout.offers(owner) + index as usize * size_of::<Offer>();
+        // SAFETY: the table lies within the mapping; an offer is one atomic.
+        Some(unsafe { self.at::<Offer>(at).as_ref() })
+    }
+
+    /// Claims a free communicator context with `holders` holders; `None` when all are taken. Contexts
+    /// are handed out in turn, so that a freed one is used again as late as possible.
+    pub fn claim_context(&self, holders: u32) -> Option<u16> {
+        let start = self.header().next_context.fetch_add(1, Ordering::Relaxed);
+        (0..CONTEXTS as u32)
+            .map(|step| (start.wrapping_add(step) % CONTEXTS as u32) as u16)
+            .find(|&context| {
+                let count = self.context(context);
+                count.load(Ordering::Relaxed) == 0
+                    && count
+                        .compare_exchange(0, holders, Ordering::AcqRel, Ordering::Relaxed)
+                        .is_ok()
+            })
+    }
+
+    /// Adds `holders` holders to a context that the caller knows to be its own.
+    pub fn hold_context(&self, context: u16, holders: u32) {
+        self.context(context).fetch_add(holders, Ordering::AcqRel);
+    }
+
+    /// One holder lets go of `context`; the last one frees it.
+    pub fn release_context(&self, context: u16) {
+        self.context(context).fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn context(&self, context: u16) -> &AtomicU32 {
+        let index = usize::from(context) % CONTEXTS;
+        // SAFETY: the table of CONTEXTS counts lies within the mapping.
+        unsafe { self.at::<AtomicU32>(self.layout.contexts()).add(index).as_ref() }
+    }
+
+    fn header(&self) -> &JobHeader {
+        // SAFETY: the first page is the header, all atomics.
+        unsafe { self.at::<JobHeader>(0).as_ref() }
+    }
+
+    fn at<T>(&self, offset: usize) -> NonNull<T> {
+        debug_assert!(offset + size_of::<T>() <= self.mapping.len());
+        let address = self.mapping.base().wrapping_add(offset).cast();
+        NonNull::new(address).expect("a mapping is never at address 0")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_mapping_writes_another_sees() {
+        let fd = create(3, 2).unwrap();
+        let (one, other) = (
+            Segment::attach(fd.as_fd()).unwrap(),
+            Segment::attach(fd.as_fd()).unwrap(),
+        );
+        assert!(one.oversubscribed());
+        one.rank(2).life.store(Life::Attached as u32, Ordering::Release);
+        assert_eq!((other.life(2), other.life(1)), (Life::Attached, Life::Absent));
+        one.abort(255);
+        other.abort(3);
+        assert_eq!(one.aborted(), Some(255));
+    }
+
+    #[test]
+    fn another_file_is_refused() {
+        let fd = memory::create(1 << 20).unwrap();
+        let error = Segment::attach(fd.as_fd()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(create(0, 1).is_err() && create(MAX_RANKS + 1, 1).is_err());
+    }
+
+    #[test]
+    fn a_context_is_free_again_when_its_last_holder_lets_go() {
+        let segment = Segment::private(2, 2).unwrap();
+        let first = segment.claim_context(2).unwrap();
+        let others: Vec<u16> = (1..CONTEXTS).map(|_| segment.claim_context(1).unwrap()).collect();
+        assert!(!others.contains(&first));
+        segment.release_context(first);
+        assert_eq!(segment.claim_context(1), None);
+        segment.release_context(first);
+        assert_eq!(segment.claim_context(1), Some(first));
+    }
+}

@@ -1,0 +1,75 @@
+//! # Safety
+//! Relies on the scheduler's calls to fill in the sets they are given.
+//!
+//! CPUs: how many we may use, giving one up for a while, and the process-wide memory barrier.
+#![allow(unsafe_code)]
+
+use std::{fs, mem};
+
+/// CPUs that process `pid` (0: this thread) may run on: its affinity mask, bounded by the cgroup's quota.
+/// 1 where the kernel does not tell.
+pub fn allowed(pid: i32) -> usize {
+    // SAFETY: a set of zero bytes is a valid empty set.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: the kernel writes at most the size it is given.
+    let failed = unsafe { libc::sched_getaffinity(pid, mem::size_of_val(&set), &mut set) } != 0;
+    if failed {
+        return 1;
+    }
+    // SAFETY: `set` is initialised.
+    let mask = unsafe { libc::CPU_COUNT(&set) } as usize;
+    quota().map_or(mask, |quota| quota.min(mask)).max(1)
+}
+
+/// Whole CPUs' worth of time that the cgroup (v2 `cpu.max`, or v1) grants, rounded up.
+fn quota() -> Option<usize> {
+    let v2 = fs::read_to_string("/sys/fs/cgroup/cpu.max").ok();
+    let v1 = || {
+        let quota = fs::read_to_string("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").ok()?;
+        let period = fs::read_to_string("/sys/fs/cgroup/cpu/cpu.cfs_period_us").ok()?;
+        Some(format!("{} {}", quota.trim(), period.trim()))
+    };
+    parse_quota(&v2.or_else(v1)?)
+}
+
+fn parse_quota(text: &str) -> Option<usize> {
+    let mut words = text.split_whitespace().map(str::parse::<usize>);
+    let (quota, period) = (words.next()?.ok()?, words.next()?.ok()?);
+    (period > 0 && quota > 0).then(|| quota.div_ceil(period))
+}
+
+/// Lets another thread run on this CPU (sched_yield(2)).
+#[inline]
+pub fn give_way() {
+    // SAFETY: no arguments.
+    unsafe { libc::sched_yield() };
+}
+
+/// Registers this process for [`barrier_everywhere`]; false where membarrier(2) is missing or refused.
+pub fn join_barriers() -> bool {
+    membarrier(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED)
+}
+
+/// A full memory barrier on every CPU that runs a registered process now.
+pub fn barrier_everywhere() -> bool {
+    membarrier(libc::MEMBARRIER_CMD_GLOBAL_EXPEDITED)
+}
+
+fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: plain integers.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_counts_as_whole_cpus() {
+        assert_eq!(parse_quota("150000 100000\n"), Some(2));
+        assert_eq!(parse_quota("100000 100000"), Some(1));
+        assert_eq!(parse_quota("max 100000\n"), None);
+        assert_eq!(parse_quota("-1 100000"), None);
+        assert_eq!(parse_quota(""), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! # Safety
+//! Relies on getauxval(3).
+//!
+//! Control variables: the one table of `NEARMPI_*` settings that feeds the code, `nearmpi-info` and
+//! the documentation.
+#![allow(unsafe_code)]
+
+/// One control variable.
+#[derive(Clone, Copy, Debug)]
+pub struct Cvar {
+    /// Name in the environment.
+    pub name: &'static str,
+    /// Value when the environment does not say.
+    pub default: u64,
+    /// Least and greatest value taken.
+    pub range: (u64, u64),
+    /// What it does, with its unit.
+    pub meaning: &'static str,
+}
+
+macro_rules! cvars {
+    ($($field:ident $name:literal $default:literal $least:literal..=$most:literal $meaning:literal;)*) => {
+        /// The table.
+        pub const TABLE: &[Cvar] = &[$(Cvar {
+            name: concat!("NEARMPI_", $name), default: $default, range: ($least, $most), meaning: $meaning,
+        }),*];
+
+        /// The values in force.
+        #[derive(Clone, Debug)]
+        pub struct Settings {
+            $(#[doc = $meaning] pub $field: u64,)*
+        }
+
+        impl Settings {
+            /// Takes each variable from `lookup`, or its default.
+            ///
+            /// # Errors
+            /// A sentence naming the variable whose value is no number or out of range.
+            pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
+                let mut table = TABLE.iter();
+                Ok(Settings { $($field: {
+                    let cvar = table.next().expect("the macro makes one row per field");
+                    cvar.value(lookup(cvar.name))?
+                },)* })
+            }
+        }
+    };
+}
+
+cvars! {
+    one_copy "ONE_COPY" 1 0..=1
+        "1: large messages are copied once, by process_vm_readv; 0: always through shared memory";
+    one_copy_min "ONE_COPY_MIN" 16384 1..=1073741824
+        "bytes from which a contiguous message is copied once";
+    ring_max "RING_MAX" 8192 0..=1073741824
+        "bytes up to which a message goes through the pair's ring rather than the sender's cells (at most a quarter of the ring)";
+    cells_batch "CELLS_BATCH" 4 1..=16
+        "cells announced by one control message";
+    credit_fraction "CREDIT_FRACTION" 4 1..=64
+        "a receiver returns ring credits each time this fraction of the ring is consumed";
+    spin "SPIN" 20000 0..=1000000000
+        "polls before a waiting rank begins to yield, when every rank has a CPU";
+    spin_shared "SPIN_SHARED" 2 0..=1000000000
+        "polls before a waiting rank begins to yield, when ranks share CPUs";
+    yields "YIELDS" 200 0..=1000000000
+        "yields before a waiting rank sleeps";
+    debug "DEBUG" 0 0..=5
+        "1: start-up banner and fall-backs on standard error; higher: more";
+}
+
+impl Cvar {
+    fn value(&self, text: Option<String>) -> Result<u64, String> {
+        let Some(text) = text else { return Ok(self.default) };
+        let (least, most) = self.range;
+        match text.trim().parse() {
+            Ok(value) if (least..=most).contains(&value) => Ok(value),
+            _ => Err(format!("{}={text} is not a number from {least} to {most}", self.name)),
+        }
+    }
+}
+
+impl Settings {
+    /// What this process's environment says; a program that runs with privileges its caller lacks
+    /// (AT_SECURE) gets the defaults.
+    ///
+    /// # Errors
+    /// As [`Settings::read`].
+    pub fn from_environment() -> Result<Settings, String> {
+        let trusted = !secure();
+        Settings::read(|name| std::env::var(name).ok().filter(|_| trusted))
+    }
+}
+
+/// Whether the program was given privileges that its caller lacks (set-uid, file capabilities).
+pub fn secure() -> bool {
+    // SAFETY: reads the auxiliary vector.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_comes_from_the_environment_or_the_table() {
+        let settings = Settings::read(|name| (name == "NEARMPI_SPIN").then(|| "7".into())).unwrap();
+        assert_eq!((settings.spin, settings.yields), (7, 200));
+    }
+
+    #[test]
+    fn a_bad_value_is_named() {
+        let error = Settings::read(|name| (name == "NEARMPI_ONE_COPY").then(|| "2".into())).unwrap_err();
+        assert_eq!(error, "NEARMPI_ONE_COPY=2 is not a number from 0 to 1");
+    }
+}

@@ -1,0 +1,94 @@
+//! # Safety
+//! Relies on mmap(2) to return memory that nobody else uses.
+//!
+//! Shared memory without a name: memfd_create(2) and mmap(2).
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+/// A mapping that is undone on drop.
+#[derive(Debug)]
+pub struct Mapping {
+    base: *mut u8,
+    len: usize,
+}
+
+// SAFETY: a mapping is an address range; who may touch which byte when is its user's matter.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+/// Makes a nameless, sealed file of `len` zero bytes that takes memory only where it is written.
+/// It is closed on exec; a launcher lifts that for the ranks' sake.
+pub fn create(len: usize) -> io::Result<OwnedFd> {
+    let name = c"nearmpi";
+    // SAFETY: `name` is a C string.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and ours.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let file = File::from(fd);
+    file.set_len(len as u64)?;
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: a plain fcntl on our descriptor. A kernel that refuses seals leaves them off.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
+    Ok(file.into())
+}
+
+/// Length of the file behind `fd`, in bytes.
+pub fn len(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    let file = File::from(fd.try_clone_to_owned()?);
+    Ok(file.metadata()?.len() as usize)
+}
+
+impl Mapping {
+    /// Maps the first `len` bytes of `fd`, shared with everybody who maps it; left out of core dumps.
+    pub fn shared(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
+        let mapping = Self::map(len, libc::MAP_SHARED | libc::MAP_NORESERVE, fd.as_raw_fd())?;
+        // SAFETY: the range was just mapped.
+        unsafe { libc::madvise(mapping.base.cast(), len, libc::MADV_DONTDUMP) };
+        Ok(mapping)
+    }
+
+    /// Maps `len` zero bytes that belong to this process (and to its threads: tests run ranks so).
+    pub fn anonymous(len: usize) -> io::Result<Mapping> {
+        Self::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1)
+    }
+
+    /// First byte; page aligned.
+    pub fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// Bytes mapped.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is mapped (never: mmap refuses it).
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn map(len: usize, flags: libc::c_int, fd: libc::c_int) -> io::Result<Mapping> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the kernel chooses a free range.
+        let base = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, fd, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Mapping { base: base.cast(), len })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours, and whoever drops the mapping has no use for it any more.
+        unsafe { libc::munmap(self.base.cast(), self.len) };
+    }
+}
