@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::comm::Comm;
+use super::datatype::Datatypes;
 use super::request::Request;
 use super::table::Table;
 use std::cell::UnsafeCell;
@@ -39,6 +40,8 @@ pub struct State {
     pub own: Rc<Comm>,
     /// Every communicator made since, by handle key.
     pub comms: Table<Rc<Comm>>,
+    /// Every datatype.
+    pub datatypes: Datatypes,
     /// Started operations.
     pub requests: Table<Request>,
 }
