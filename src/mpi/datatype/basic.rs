@@ -294,7 +294,15 @@ mod tests {
         for (place, basic) in BASICS.iter().enumerate() {
             assert_eq!(index(basic.handle), Some(place), "{}", basic.name);
         }
-        for junk in [NULL, 0, -1, 0x4c00_0805, 0x4c00_00ff, 0x4c00_0150, 0x8c00_0005u32 as i32] {
+        for junk in [
+            NULL,
+            0,
+            -1,
+            0x4c00_0805,
+            0x4c00_00ff,
+            0x4c00_0150,
+            0x8c00_0005u32 as i32,
+        ] {
             assert_eq!(index(junk), None, "{junk:#x}");
         }
         assert_eq!((BASICS[LB].name, BASICS[UB].name), ("MPI_LB", "MPI_UB"));

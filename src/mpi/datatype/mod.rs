@@ -44,9 +44,7 @@ impl Datatype {
             lb: 0,
             extent: basic.extent as isize,
             true_lb: 0,
-            true_extent: basic
-                .parts()
-                .map_or(basic.size, |parts| parts.offset + parts.second) as isize,
+            true_extent: basic.parts().map_or(basic.size, |parts| parts.offset + parts.second) as isize,
             align: basic.align,
             contiguous: basic.is_contiguous(),
             basic: Some(basic),
@@ -169,7 +167,10 @@ impl Datatypes {
     pub fn committed(&self, handle: i32) -> Result<&Rc<Datatype>> {
         let datatype = self.get(handle)?;
         if !datatype.is_committed() {
-            fail!(Type, "the datatype {handle:#x} is not committed: call MPI_Type_commit first");
+            fail!(
+                Type,
+                "the datatype {handle:#x} is not committed: call MPI_Type_commit first"
+            );
         }
         Ok(datatype)
     }
@@ -201,7 +202,9 @@ impl Datatypes {
         if let Some(basic) = self.get(handle)?.basic() {
             fail!(Type, "{} is predefined and cannot be freed", basic.name);
         }
-        self.derived.remove((handle & KEY) as u32).ok_or_else(|| unknown(handle))
+        self.derived
+            .remove((handle & KEY) as u32)
+            .ok_or_else(|| unknown(handle))
     }
 }
 
