@@ -1,1 +1,14 @@
 //! The C edge: exported symbols, one file per chapter of the standard.
+//!
+//! Every function keeps the contract that the MPI standard gives it, safety included; its entry in
+//! the standard is the documentation of its arguments.
+#![allow(non_snake_case, non_camel_case_types, non_upper_case_globals)]
+#![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
+
+pub mod constants;
+#[macro_use]
+pub mod edge;
+pub mod errhandler;
+pub mod handle;
+pub mod status;
+pub mod types;

@@ -1,7 +1,8 @@
 //! Communicators: a context, a group, and what is cached on them (MPI-4.1 §7.4).
 
+use super::errhandler::Errhandler;
 use super::group::Group;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Which of a communicator's two message spaces: user messages and collectives never match each other.
@@ -27,6 +28,8 @@ pub struct Comm {
     pub remote: Option<Rc<Group>>,
     /// Collective operations started so far on this communicator; gives each its tag.
     pub collectives: Cell<u32>,
+    /// What happens to errors on this communicator; a new one inherits it (MPI-4.1 §9.3).
+    pub errhandler: RefCell<Errhandler>,
 }
 
 impl Comm {

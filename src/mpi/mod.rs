@@ -3,6 +3,7 @@ pub mod buffer;
 pub mod coll;
 pub mod comm;
 pub mod datatype;
+pub mod errhandler;
 pub mod error;
 pub mod group;
 pub mod op;

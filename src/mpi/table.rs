@@ -22,14 +22,19 @@ struct Slot<T> {
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
+        Table::new()
+    }
+}
+
+impl<T> Table<T> {
+    /// A table without objects.
+    pub const fn new() -> Self {
         Table {
             slots: Vec::new(),
             free: Vec::new(),
         }
     }
-}
 
-impl<T> Table<T> {
     /// Stores `value`; `None` when 2^22 objects live already.
     pub fn insert(&mut self, value: T) -> Option<u32> {
         let index = match self.free.pop() {

@@ -1,0 +1,439 @@
+//! # Safety
+//! Reads and writes through the pointers that the application passed: relies on each being NULL or
+//! valid for its use, as the MPI standard demands of callers. The helpers here are reachable from
+//! the `unsafe extern "C"` functions of this layer only.
+//!
+//! The edge every MPI function crosses: parse, call, map.
+//!
+//! ```ignore
+//! use super::edge::*;
+//! use super::types::*;
+//!
+//! /// Blocking standard-mode send. MPI-4.1 §3.2.1.
+//! #[apply(mpi_function_c!)] // exports MPI_Send, PMPI_Send, MPI_Send_c and PMPI_Send_c
+//! #[unsafe(no_mangle)]
+//! pub unsafe extern "C" fn MPI_Send(
+//!     buf: *const c_void, count: Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+//! ) -> c_int {
+//!     on_comm("MPI_Send", comm, |hold, comm| {
+//!         let count = self::count(count, "count")?; // usize, whether Count is 32 or 64 bits wide
+//!         ...
+//!     })
+//! }
+//!
+//! /// The caller's rank. MPI-4.1 §7.4.1.
+//! #[apply(mpi_function!)] // exports MPI_Comm_rank and PMPI_Comm_rank
+//! #[unsafe(no_mangle)]
+//! pub unsafe extern "C" fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
+//!     on_comm("MPI_Comm_rank", comm, |_, comm| store(rank, "rank", comm.rank as c_int))
+//! }
+//! ```
+//!
+//! In the `_c` twin the same body is compiled with [`Count`], [`Displ`] and [`TypeDispl`] as the
+//! 64-bit types. Outputs are written on success only. Errors go to the error handler of the
+//! communicator, or for want of a valid one to that of `MPI_COMM_WORLD`.
+#![allow(unsafe_code)]
+
+pub use super::handle::Object;
+pub use super::types::{Count, Displ, TypeDispl};
+pub use crate::mpi::error::{Class, Error, Result};
+pub use crate::mpi::world::Hold;
+pub use crate::{mpi_function, mpi_function_c};
+pub use macro_rules_attribute::apply;
+
+use super::constants::*;
+use super::errhandler::{Source, raise, report};
+use super::types::*;
+use crate::fail;
+use crate::mpi::comm::Comm;
+use crate::mpi::world::{State, World};
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr::null_mut;
+use std::rc::Rc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// This process's MPI, from initialization to finalization.
+static WORLD: AtomicPtr<World> = AtomicPtr::new(null_mut());
+static INITIALIZED: AtomicBool = AtomicBool::new(false);
+static FINALIZED: AtomicBool = AtomicBool::new(false);
+static END_OF_JOB: OnceLock<fn(c_int)> = OnceLock::new();
+
+/// Makes `world` this process's MPI.
+///
+/// # Errors
+/// MPI is or has been initialized already.
+pub fn set_world(world: World) -> Result<&'static World> {
+    if INITIALIZED.swap(true, Ordering::AcqRel) {
+        fail!(Other, "MPI has been initialized already");
+    }
+    let world: &'static World = Box::leak(Box::new(world));
+    WORLD.store(std::ptr::from_ref(world).cast_mut(), Ordering::Release);
+    Ok(world)
+}
+
+/// Ends MPI in this process; its world stays in memory, unreachable, for threads that are late.
+pub fn unset_world() {
+    FINALIZED.store(true, Ordering::Release);
+    WORLD.store(null_mut(), Ordering::Release);
+}
+
+/// Whether MPI has been initialized, finalized since or not.
+pub fn initialized() -> bool {
+    INITIALIZED.load(Ordering::Acquire)
+}
+
+/// Whether MPI has been finalized.
+pub fn finalized() -> bool {
+    FINALIZED.load(Ordering::Acquire)
+}
+
+/// This process's MPI, while there is one.
+#[inline]
+pub fn current_world() -> Option<&'static World> {
+    // SAFETY: the pointer is null or a leaked box.
+    unsafe { WORLD.load(Ordering::Acquire).as_ref() }
+}
+
+/// This process's MPI; ends the process with a sentence if `name` is called outside its lifetime.
+#[inline]
+pub fn world(name: &str) -> &'static World {
+    match current_world() {
+        Some(world) => world,
+        None => outside_lifetime(name),
+    }
+}
+
+#[cold]
+fn outside_lifetime(name: &str) -> ! {
+    let when = if finalized() {
+        "after finalizing MPI: MPI_Finalize has been called"
+    } else {
+        "before initializing MPI: call MPI_Init first"
+    };
+    report(&format!("Attempting to use an MPI routine ({name}) {when}"));
+    end_process(1)
+}
+
+/// Registers what ends the other processes of the job (called once, by the code that joined it).
+pub fn at_end_of_job(hook: fn(c_int)) {
+    let _ = END_OF_JOB.set(hook);
+}
+
+/// Ends the whole job with exit code `code`.
+pub fn end_job(code: c_int) -> ! {
+    if let Some(hook) = END_OF_JOB.get() {
+        hook(code);
+    }
+    end_process(code)
+}
+
+fn end_process(code: c_int) -> ! {
+    // SAFETY: ends the process at once, without running the program's exit handlers, which could
+    // wait for ranks that will never answer.
+    unsafe { libc::_exit(code) }
+}
+
+/// Runs `body` on the communicator `handle`; its error, or the handle's, goes to an error handler.
+#[inline]
+pub fn on_comm(name: &'static str, handle: MPI_Comm, body: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<()>) -> c_int {
+    let mut hold = world(name).hold();
+    let (source, error) = match comm(&hold, handle).cloned() {
+        Ok(comm) => match body(&mut hold, &comm) {
+            Ok(()) => return MPI_SUCCESS,
+            Err(error) => (Source::comm(handle, &comm), error),
+        },
+        Err(error) => (Source::anywhere(&hold), error),
+    };
+    drop(hold);
+    raise(name, source, error)
+}
+
+/// Runs `body`; its error goes to the error handler of `MPI_COMM_WORLD`.
+#[inline]
+pub fn on_world(name: &'static str, body: impl FnOnce(&mut Hold) -> Result<()>) -> c_int {
+    let mut hold = world(name).hold();
+    let Err(error) = body(&mut hold) else {
+        return MPI_SUCCESS;
+    };
+    let source = Source::anywhere(&hold);
+    drop(hold);
+    raise(name, source, error)
+}
+
+/// Runs `body` of a function that may be called before initialization and after finalization.
+#[inline]
+pub fn on_any(name: &'static str, body: impl FnOnce() -> Result<()>) -> c_int {
+    let Err(error) = body() else {
+        return MPI_SUCCESS;
+    };
+    let source = current_world().map(|world| Source::anywhere(&world.hold()));
+    raise(name, source.unwrap_or_default(), error)
+}
+
+/// The communicator `handle` names.
+///
+/// # Errors
+/// [`Class::Comm`]: the null handle, another kind of handle, or a communicator that was freed.
+#[inline]
+pub fn comm(state: &State, handle: MPI_Comm) -> Result<&Rc<Comm>> {
+    match handle {
+        MPI_COMM_WORLD => Ok(&state.world),
+        MPI_COMM_SELF => Ok(&state.own),
+        _ => {
+            let key = Object::Comm.key(handle)?;
+            Object::Comm.alive(handle, state.comms.get(key))
+        }
+    }
+}
+
+/// A count argument, in either width.
+///
+/// # Errors
+/// [`Class::Count`]: it is negative.
+#[inline]
+pub fn count(value: impl Into<i64>, name: &str) -> Result<usize> {
+    let value = value.into();
+    if value < 0 {
+        fail!(Count, "{name} is {value} but must not be negative");
+    }
+    Ok(value as usize)
+}
+
+/// `len` count arguments, in either width.
+///
+/// # Errors
+/// As [`count`]; [`Class::Arg`] for a NULL array.
+pub fn counts<T: Copy + Into<i64>>(array: *const T, len: usize, name: &str) -> Result<Vec<usize>> {
+    slice(array, len, name)?
+        .iter()
+        .map(|&value| count(value, name))
+        .collect()
+}
+
+/// `len` displacements, in either width.
+///
+/// # Errors
+/// [`Class::Arg`]: the array is NULL.
+pub fn displs<T: Copy + Into<i64>>(array: *const T, len: usize, name: &str) -> Result<Vec<isize>> {
+    Ok(slice(array, len, name)?
+        .iter()
+        .map(|&value| value.into() as isize)
+        .collect())
+}
+
+/// Stores a count in either width; `MPI_UNDEFINED` when it does not fit (MPI-4.1 §3.2.5).
+///
+/// # Errors
+/// [`Class::Arg`]: the pointer is NULL.
+pub fn store_count<T: TryFrom<i64> + From<i16>>(out: *mut T, name: &str, value: i64) -> Result<()> {
+    store(out, name, T::try_from(value).unwrap_or(T::from(MPI_UNDEFINED as i16)))
+}
+
+/// `*out = value`.
+///
+/// # Errors
+/// [`Class::Arg`]: the pointer is NULL.
+#[inline]
+pub fn store<T>(out: *mut T, name: &str, value: T) -> Result<()> {
+    if out.is_null() {
+        return null(name);
+    }
+    // SAFETY: not NULL, hence the application's variable.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+/// `*argument`, for arguments that are read and written (`MPI_Request *`).
+///
+/// # Errors
+/// [`Class::Arg`]: the pointer is NULL.
+#[inline]
+pub fn load<T: Copy>(argument: *const T, name: &str) -> Result<T> {
+    if argument.is_null() {
+        return null(name);
+    }
+    // SAFETY: not NULL, hence the application's variable.
+    Ok(unsafe { argument.read() })
+}
+
+/// An array argument that is read.
+///
+/// # Errors
+/// [`Class::Arg`]: NULL though `len` is not 0.
+#[inline]
+pub fn slice<'a, T>(array: *const T, len: usize, name: &str) -> Result<&'a [T]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if array.is_null() {
+        return null(name);
+    }
+    // SAFETY: not NULL, hence an array of the application with `len` elements.
+    Ok(unsafe { std::slice::from_raw_parts(array, len) })
+}
+
+/// An array argument that is written.
+///
+/// # Errors
+/// [`Class::Arg`]: NULL though `len` is not 0.
+#[inline]
+pub fn slice_mut<'a, T>(array: *mut T, len: usize, name: &str) -> Result<&'a mut [T]> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    if array.is_null() {
+        return null(name);
+    }
+    // SAFETY: not NULL, hence an array of the application with `len` elements.
+    Ok(unsafe { std::slice::from_raw_parts_mut(array, len) })
+}
+
+/// A string argument; bytes that are not UTF-8 become replacement characters.
+///
+/// # Errors
+/// [`Class::Arg`]: the pointer is NULL.
+pub fn string(text: *const c_char, name: &str) -> Result<String> {
+    if text.is_null() {
+        return null(name);
+    }
+    // SAFETY: not NULL, hence a string of the application that ends in NUL.
+    Ok(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// Writes `text` and a final NUL to a buffer of `room` bytes, cut short if it must be.
+///
+/// # Errors
+/// [`Class::Arg`]: the pointer is NULL.
+pub fn store_text(out: *mut c_char, name: &str, room: usize, text: &str) -> Result<usize> {
+    let mut len = text.len().min(room - 1);
+    while !text.is_char_boundary(len) {
+        len -= 1;
+    }
+    let buffer = slice_mut(out.cast::<u8>(), len + 1, name)?;
+    buffer[..len].copy_from_slice(&text.as_bytes()[..len]);
+    buffer[len] = 0;
+    Ok(len)
+}
+
+/// Writes a string result and its length, as `MPI_Get_processor_name` and its like return them.
+///
+/// # Errors
+/// [`Class::Arg`]: a pointer is NULL.
+pub fn store_string(out: *mut c_char, name: &str, room: c_int, text: &str, resultlen: *mut c_int) -> Result<()> {
+    if resultlen.is_null() {
+        return null("resultlen");
+    }
+    let len = store_text(out, name, room as usize, text)?;
+    store(resultlen, "resultlen", len as c_int)
+}
+
+#[cold]
+fn null<T>(name: &str) -> Result<T> {
+    fail!(Arg, "{name} is a null pointer")
+}
+
+/// Gives an MPI function its `PMPI_` twin: a jump, so that both are one function and a tool that
+/// replaces `MPI_X` still reaches ours by calling `PMPI_X`.
+#[macro_export]
+macro_rules! mpi_function {
+    (
+        $(#[$($attribute:tt)*])*
+        pub unsafe extern "C" fn $name:ident ($($arg:ident : $type:ty),* $(,)?) $(-> $result:ty)? $body:block
+    ) => {
+        $(#[$($attribute)*])*
+        pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $result)? $body
+
+        pastey::paste! {
+            #[doc = concat!("The profiling name of [`", stringify!($name), "`].")]
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn [<P $name>]($($arg: $type),*) $(-> $result)? {
+                core::arch::naked_asm!("jmp {}", sym $name)
+            }
+        }
+    };
+}
+
+/// Like [`mpi_function!`], and compiles the body a second time as `MPI_X_c` (with its own twin), where
+/// `Count`, `Displ` and `TypeDispl` are 64 bits wide.
+#[macro_export]
+macro_rules! mpi_function_c {
+    (
+        $(#[$($attribute:tt)*])*
+        pub unsafe extern "C" fn $name:ident ($($arg:ident : $type:ty),* $(,)?) $(-> $result:ty)? $body:block
+    ) => {
+        $crate::mpi_function! {
+            $(#[$($attribute)*])*
+            pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $result)? $body
+        }
+        pastey::paste! {
+            #[doc = concat!("The form of [`", stringify!($name), "`] with 64-bit counts.")]
+            pub mod [<$name _c>] {
+                #[allow(unused_imports)]
+                use super::*;
+                /// 64 bits wide here.
+                #[allow(unused)]
+                type Count = $crate::abi::types::MPI_Count;
+                /// 64 bits wide here.
+                #[allow(unused)]
+                type Displ = $crate::abi::types::MPI_Aint;
+                /// 64 bits wide here.
+                #[allow(unused)]
+                type TypeDispl = $crate::abi::types::MPI_Count;
+                $crate::mpi_function! {
+                    $(#[$($attribute)*])*
+                    pub unsafe extern "C" fn [<$name _c>]($($arg: $type),*) $(-> $result)? $body
+                }
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tells how wide its count is.
+    #[apply(mpi_function_c!)]
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn nearmpi_test_width(value: Count, wide: *mut c_int) -> c_int {
+        on_any("nearmpi_test_width", || {
+            count(value, "value")?;
+            store(wide, "wide", size_of::<Count>() as c_int)
+        })
+    }
+
+    #[test]
+    fn both_forms_and_their_twins_exist() {
+        let mut wide = 0;
+        // SAFETY: the pointer is a variable's.
+        unsafe {
+            assert_eq!((nearmpi_test_width(1, &mut wide), wide), (0, 4));
+            assert_eq!((Pnearmpi_test_width(1, &mut wide), wide), (0, 4));
+            use nearmpi_test_width_c::*;
+            assert_eq!((nearmpi_test_width_c(1 << 40, &mut wide), wide), (0, 8));
+            assert_eq!((Pnearmpi_test_width_c(1 << 40, &mut wide), wide), (0, 8));
+        }
+    }
+
+    #[test]
+    fn a_count_that_does_not_fit_is_undefined() {
+        let (mut narrow, mut wide) = (0 as c_int, 0 as MPI_Count);
+        store_count(&mut narrow, "count", 1 << 40).unwrap();
+        store_count(&mut wide, "count", 1 << 40).unwrap();
+        assert_eq!((narrow, wide), (MPI_UNDEFINED, 1 << 40));
+        assert_eq!(
+            store_count(null_mut::<c_int>(), "count", 1).unwrap_err().class(),
+            Class::Arg
+        );
+        assert_eq!(count(-3 as c_int, "count").unwrap_err().class(), Class::Count);
+    }
+
+    #[test]
+    fn text_is_cut_at_a_character() {
+        let mut room = [0x7f as c_char; 4];
+        assert_eq!(store_text(room.as_mut_ptr(), "name", 4, "aä€").unwrap(), 3);
+        assert_eq!(string(room.as_ptr(), "name").unwrap(), "aä");
+    }
+}
