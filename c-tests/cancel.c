@@ -1,0 +1,58 @@
+/* Claim: a posted receive can be cancelled: it completes, says so, leaves its buffer alone, and the message goes to
+ * the next receive; a receive that already has its message is not cancelled. */
+#include "check.h"
+
+int main(int argc, char **argv)
+{
+    start(&argc, &argv);
+    int value = 42, flag = -1, token = 0;
+    MPI_Request request;
+    MPI_Status status;
+    for (int round = 0; round < 100; round++) {
+        if (my_rank == 1) {
+            value = 42;
+            OK(MPI_Irecv(&value, 1, MPI_INT, round % 2 ? 0 : MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &request));
+            OK(MPI_Cancel(&request));
+            OK(MPI_Wait(&request, &status));
+            OK(MPI_Test_cancelled(&status, &flag));
+            CHECK(flag, "the receive was not cancelled");
+            CHECK(request == MPI_REQUEST_NULL, "request survived");
+            OK(MPI_Send(&token, 1, MPI_INT, 0, 2, MPI_COMM_WORLD));
+            int got = -1;
+            OK(MPI_Recv(&got, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, &status));
+            OK(MPI_Test_cancelled(&status, &flag));
+            CHECK(!flag && got == round && value == 42, "flag %d got %d value %d", flag, got, value);
+            /* Matched first: cancelling has no effect. */
+            OK(MPI_Irecv(&got, 1, MPI_INT, 0, 3, MPI_COMM_WORLD, &request));
+            OK(MPI_Send(&token, 1, MPI_INT, 0, 2, MPI_COMM_WORLD));
+            OK(MPI_Recv(&token, 1, MPI_INT, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            OK(MPI_Cancel(&request));
+            OK(MPI_Wait(&request, &status));
+            OK(MPI_Test_cancelled(&status, &flag));
+            CHECK(!flag && got == round + 7, "flag %d got %d", flag, got);
+            /* A persistent receive survives being cancelled. */
+            OK(MPI_Recv_init(&got, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, &request));
+            OK(MPI_Start(&request));
+            OK(MPI_Cancel(&request));
+            OK(MPI_Wait(&request, &status));
+            OK(MPI_Test_cancelled(&status, &flag));
+            CHECK(flag, "the persistent receive was not cancelled");
+            OK(MPI_Start(&request));
+            OK(MPI_Send(&token, 1, MPI_INT, 0, 2, MPI_COMM_WORLD));
+            OK(MPI_Wait(&request, &status));
+            OK(MPI_Test_cancelled(&status, &flag));
+            CHECK(!flag && got == round + 9, "flag %d got %d", flag, got);
+            OK(MPI_Request_free(&request));
+        } else if (my_rank == 0) {
+            int seven = round + 7, nine = round + 9;
+            OK(MPI_Recv(&token, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            OK(MPI_Send(&round, 1, MPI_INT, 1, 1, MPI_COMM_WORLD));
+            OK(MPI_Recv(&token, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            OK(MPI_Send(&seven, 1, MPI_INT, 1, 3, MPI_COMM_WORLD));
+            OK(MPI_Send(&token, 1, MPI_INT, 1, 4, MPI_COMM_WORLD));
+            OK(MPI_Recv(&token, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            OK(MPI_Send(&nine, 1, MPI_INT, 1, 5, MPI_COMM_WORLD));
+        }
+    }
+    return finish();
+}

@@ -1,0 +1,42 @@
+/* Claim: a rank can send to itself on MPI_COMM_WORLD and MPI_COMM_SELF in every mode and size, early and late. */
+#include "check.h"
+
+enum { LARGEST = 1 << 20 };
+static unsigned char out[LARGEST], in[LARGEST];
+
+int main(int argc, char **argv)
+{
+    start(&argc, &argv);
+    MPI_Request send, receive;
+    MPI_Status status;
+    MPI_Comm comms[2] = {MPI_COMM_WORLD, MPI_COMM_SELF};
+    int ranks[2] = {my_rank, 0}, found, tag = 0;
+    int room = LARGEST + MPI_BSEND_OVERHEAD;
+    void *space = need(room);
+    OK(MPI_Buffer_attach(space, room));
+    for (int k = 0; k < 2; k++)
+        for (int size = 0; size <= LARGEST; size = size * 3 + 1)
+            for (int late = 0; late < 3; late++, tag++) {
+                fill(out, size, tag);
+                memset(in, 0, sizeof in);
+                if (late == 0) {
+                    OK(MPI_Irecv(in, size, MPI_BYTE, ranks[k], tag, comms[k], &receive));
+                    OK(MPI_Ssend(out, size, MPI_BYTE, ranks[k], tag, comms[k]));
+                    OK(MPI_Wait(&receive, &status));
+                } else if (late == 1) {
+                    OK(MPI_Issend(out, size, MPI_BYTE, ranks[k], tag, comms[k], &send));
+                    OK(MPI_Test(&send, &found, MPI_STATUS_IGNORE));
+                    CHECK(!found, "synchronous send to self complete without a receive");
+                    OK(MPI_Recv(in, size, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, comms[k], &status));
+                    OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
+                } else {
+                    OK(MPI_Bsend(out, size, MPI_BYTE, ranks[k], tag, comms[k]));
+                    OK(MPI_Probe(ranks[k], tag, comms[k], &status));
+                    OK(MPI_Recv(in, size, MPI_BYTE, ranks[k], tag, comms[k], &status));
+                }
+                CHECK_STATUS(status, ranks[k], tag, MPI_BYTE, size);
+                CHECK_BYTES(in, size, tag);
+            }
+    OK(MPI_Buffer_detach(&space, &room));
+    return finish();
+}

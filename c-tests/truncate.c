@@ -1,0 +1,79 @@
+/* Claim: a message longer than its receive gives MPI_ERR_TRUNCATE, writes no byte past the buffer, ends the sender's
+ * side normally, and the next message arrives whole; Waitall says MPI_ERR_IN_STATUS. */
+#include "check.h"
+
+enum { LARGEST = 400000, GUARD = 64 };
+static const int sizes[] = {8, 48, 49, 1000, 9000, 65536, 100000, LARGEST};
+static unsigned char out[LARGEST], in[LARGEST + GUARD];
+
+static void one(int size, int room, int late, int tag)
+{
+    MPI_Request request;
+    MPI_Status status;
+    if (my_rank == 1) {
+        OK(MPI_Recv(NULL, 0, MPI_BYTE, 0, 999, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        fill(out, size, tag);
+        OK(MPI_Isend(out, size, MPI_BYTE, 0, tag, MPI_COMM_WORLD, &request));
+        OK(MPI_Send(out, size, MPI_BYTE, 0, tag, MPI_COMM_WORLD));
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        return;
+    }
+    memset(in, 0xEE, sizeof in);
+    if (late) {
+        OK(MPI_Send(NULL, 0, MPI_BYTE, 1, 999, MPI_COMM_WORLD));
+        OK(MPI_Probe(1, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        FAILS(MPI_ERR_TRUNCATE, MPI_Recv(in, room, MPI_BYTE, 1, tag, MPI_COMM_WORLD, &status));
+    } else {
+        OK(MPI_Irecv(in, room, MPI_BYTE, 1, tag, MPI_COMM_WORLD, &request));
+        OK(MPI_Send(NULL, 0, MPI_BYTE, 1, 999, MPI_COMM_WORLD));
+        FAILS(MPI_ERR_TRUNCATE, MPI_Wait(&request, &status));
+        CHECK(request == MPI_REQUEST_NULL, "request survived");
+    }
+    CHECK(status.MPI_SOURCE == 1 && status.MPI_TAG == tag, "envelope %d %d", status.MPI_SOURCE, status.MPI_TAG);
+    CHECK_GUARD(in, room, sizeof in, 0xEE);
+    OK(MPI_Recv(in, LARGEST, MPI_BYTE, 1, tag, MPI_COMM_WORLD, &status));
+    CHECK_STATUS(status, 1, tag, MPI_BYTE, size);
+    CHECK_BYTES(in, size, tag);
+    CHECK_GUARD(in, size, sizeof in, 0xEE);
+}
+
+static void in_a_list(void)
+{
+    int value[3] = {-1, -1, -1}, send[3] = {1, 2, 3}, class;
+    MPI_Request requests[3];
+    MPI_Status statuses[3];
+    if (my_rank == 1) {
+        OK(MPI_Recv(NULL, 0, MPI_BYTE, 0, 999, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        OK(MPI_Send(send, 1, MPI_INT, 0, 0, MPI_COMM_WORLD));
+        OK(MPI_Send(send, 2, MPI_INT, 0, 1, MPI_COMM_WORLD));
+        OK(MPI_Send(send, 1, MPI_INT, 0, 2, MPI_COMM_WORLD));
+        return;
+    }
+    for (int i = 0; i < 3; i++)
+        OK(MPI_Irecv(&value[i], 1, MPI_INT, 1, i, MPI_COMM_WORLD, &requests[i]));
+    OK(MPI_Send(NULL, 0, MPI_BYTE, 1, 999, MPI_COMM_WORLD));
+    FAILS(MPI_ERR_IN_STATUS, MPI_Waitall(3, requests, statuses));
+    for (int i = 0; i < 3; i++) {
+        if (statuses[i].MPI_ERROR == MPI_ERR_PENDING) { /* allowed: then it is still to be waited for */
+            OK(MPI_Wait(&requests[i], &statuses[i]));
+            statuses[i].MPI_ERROR = MPI_SUCCESS;
+        }
+        MPI_Error_class(statuses[i].MPI_ERROR, &class);
+        CHECK(class == (i == 1 ? MPI_ERR_TRUNCATE : MPI_SUCCESS), "status %d says class %d", i, class);
+    }
+    CHECK(value[0] == 1 && value[2] == 1, "the good ones: %d %d", value[0], value[2]);
+}
+
+int main(int argc, char **argv)
+{
+    start(&argc, &argv);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int late = 0, tag = 1; late < 2; late++)
+        for (int i = 0; i < 8; i++) {
+            one(sizes[i], 0, late, tag++);
+            one(sizes[i], sizes[i] / 2 + 1 < sizes[i] ? sizes[i] / 2 + 1 : 1, late, tag++);
+            one(sizes[i], sizes[i] - 1, late, tag++);
+        }
+    in_a_list();
+    return finish();
+}
