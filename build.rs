@@ -1,9 +1,16 @@
-//! Gives the shared library the soname that programs built for the MPICH ABI ask for,
-//! and binds its own calls to itself.
+//! Gives the shared library the soname that programs built for the MPICH ABI ask for, binds its own
+//! calls to itself, and lists the functions of the ABI that nobody has written yet.
+
+#[allow(dead_code)]
+#[path = "src/abi/tables.rs"]
+mod tables;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=src/abi");
     for arg in ["-Wl,-soname,libmpi.so.12", "-Wl,-Bsymbolic-functions"] {
         println!("cargo:rustc-cdylib-link-arg={arg}");
     }
+    let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").unwrap());
+    std::fs::write(out.join("unsupported_functions.rs"), tables::unsupported()).unwrap();
 }

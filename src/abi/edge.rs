@@ -51,10 +51,11 @@ use std::ffi::{CStr, c_char, c_int};
 use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// This process's MPI, from initialization to finalization.
 static WORLD: AtomicPtr<World> = AtomicPtr::new(null_mut());
+static RANK: AtomicU32 = AtomicU32::new(0);
 static INITIALIZED: AtomicBool = AtomicBool::new(false);
 static FINALIZED: AtomicBool = AtomicBool::new(false);
 static END_OF_JOB: OnceLock<fn(c_int)> = OnceLock::new();
@@ -68,6 +69,7 @@ pub fn set_world(world: World) -> Result<&'static World> {
         fail!(Other, "MPI has been initialized already");
     }
     let world: &'static World = Box::leak(Box::new(world));
+    RANK.store(world.hold().world.rank, Ordering::Relaxed);
     WORLD.store(std::ptr::from_ref(world).cast_mut(), Ordering::Release);
     Ok(world)
 }
@@ -76,6 +78,11 @@ pub fn set_world(world: World) -> Result<&'static World> {
 pub fn unset_world() {
     FINALIZED.store(true, Ordering::Release);
     WORLD.store(null_mut(), Ordering::Release);
+}
+
+/// This process's rank in `MPI_COMM_WORLD`; 0 before initialization.
+pub fn rank_in_world() -> u32 {
+    RANK.load(Ordering::Relaxed)
 }
 
 /// Whether MPI has been initialized, finalized since or not.

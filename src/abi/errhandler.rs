@@ -5,20 +5,37 @@
 //! Error handlers, error codes and the end of a job (MPI-4.1 §9.3 to §9.5).
 #![allow(unsafe_code)]
 
+use super::constants::*;
 use super::edge::*;
 use super::types::*;
+use crate::fail;
 use crate::mpi::comm::Comm;
-use crate::mpi::errhandler::{CLASS_MASK, Errhandler, Errors, Function, UserHandler, describe};
+use crate::mpi::errhandler::{CLASS_MASK, Errhandler, Errors, Function, Target, UserHandler, describe};
 use crate::mpi::world::State;
-use std::ffi::c_int;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ffi::{c_char, c_int};
+use std::mem::transmute;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Process-wide: error codes and handlers may be used before initialization (MPI-4.1 §11.4.1).
 static ERRORS: Mutex<Errors> = Mutex::new(Errors::new());
+/// The error handler of `MPI_FILE_NULL`, which new files inherit and which takes the errors of
+/// opening one (MPI-4.1 §14.7).
+static FILES: Mutex<Errhandler> = Mutex::new(Errhandler::Return);
+/// Calls a C++ error handler; registered by the C++ library.
+static CALL_CXX: OnceLock<CallCxx> = OnceLock::new();
+
+/// What kind of object (0 communicator, 1 file, 2 window), its handle, the code, the C++ function.
+type CallCxx = unsafe extern "C" fn(c_int, *mut c_int, *mut c_int, CFunction);
+/// An error handling function with the type of its first argument erased.
+type CFunction = unsafe extern "C" fn(*mut c_int, *mut c_int, ...);
 
 /// The error handlers, codes and classes of this process.
 pub fn errors() -> MutexGuard<'static, Errors> {
     ERRORS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn files() -> MutexGuard<'static, Errhandler> {
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where an error happened: which handler takes it, and what it and the reader get to know.
@@ -46,13 +63,22 @@ impl Source {
     /// `MPI_COMM_WORLD`, as before MPI-4, or on `MPI_COMM_SELF`, as since.
     #[cold]
     pub fn anywhere(state: &State) -> Source {
-        let world = Source::comm(super::constants::MPI_COMM_WORLD, &state.world);
+        let world = Source::comm(MPI_COMM_WORLD, &state.world);
         match world.handler {
             Errhandler::Fatal => Source {
                 handler: state.own.errhandler.borrow().clone(),
                 ..world
             },
             _ => world,
+        }
+    }
+
+    /// An error on files as such, `MPI_FILE_NULL`.
+    #[cold]
+    pub fn files() -> Source {
+        Source {
+            handler: files().clone(),
+            ..Source::default()
         }
     }
 }
@@ -62,16 +88,22 @@ impl Source {
 #[cold]
 pub fn raise(name: &str, source: Source, error: Error) -> c_int {
     let code = errors().remember(&error);
-    let code_class = error.class() as c_int;
-    handle(name, source, code, code_class, error.text())
+    handle(name, source, code)
 }
 
-fn handle(name: &str, mut source: Source, code: c_int, class: c_int, text: &str) -> c_int {
+/// Hands `code` to the error handler of `source`.
+fn handle(name: &str, mut source: Source, code: c_int) -> c_int {
     match &source.handler {
         Errhandler::Return => code,
         Errhandler::Fatal | Errhandler::Abort => {
             let Source { rank, context, .. } = source;
-            let meaning = describe(class & CLASS_MASK).unwrap_or("Unknown error class");
+            let (class, text) = {
+                let errors = errors();
+                let class = errors.class(code).unwrap_or(MPI_ERR_UNKNOWN);
+                let text = errors.sentence(code).map(str::to_owned);
+                (class, text.or_else(|| errors.string(code).ok()).unwrap_or_default())
+            };
+            let meaning = describe(class).unwrap_or("Error class of the program");
             report(&format!(
                 "Abort({code}) on node {rank} (rank {rank} in comm {context}): Fatal error in {name}: \
                  {meaning}, error stack:\n{name}: {text}"
@@ -86,12 +118,24 @@ fn handle(name: &str, mut source: Source, code: c_int, class: c_int, text: &str)
 }
 
 fn call(handler: &UserHandler, handle: &mut c_int, mut code: c_int) -> c_int {
-    match handler.function {
+    match (handler.function, CALL_CXX.get()) {
+        (Function::Cxx(function), Some(call_cxx)) => {
+            let kind = match handler.target {
+                Target::File => 1,
+                Target::Win => 2,
+                Target::Comm | Target::Session => 0,
+            };
+            // SAFETY: the C++ library registered both; it throws unless its function returns success.
+            unsafe { call_cxx(kind, handle, &mut code, function) };
+            MPI_SUCCESS
+        }
         // SAFETY: the program's function, called with what the standard says it gets. MPICH's third
         // argument is a null pointer.
-        Function::Plain(f) | Function::Cxx(f) => unsafe { f(handle, &mut code, std::ptr::null_mut::<c_int>()) },
+        (Function::Plain(function) | Function::Cxx(function), _) => unsafe {
+            function(handle, &mut code, std::ptr::null_mut::<c_int>());
+            code
+        },
     }
-    code
 }
 
 /// Writes a message of the library to standard error, in one piece.
@@ -99,4 +143,372 @@ pub fn report(text: &str) {
     let line = format!("{text}\n");
     // SAFETY: writes the bytes of `line`. The standard library's stderr would panic when closed.
     unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+}
+
+/// A handle for a new error handler.
+fn create(target: Target, function: Option<CFunction>, errhandler: *mut MPI_Errhandler) -> Result<()> {
+    let Some(function) = function else {
+        fail!(Arg, "the error handling function is a null pointer");
+    };
+    let function = Function::Plain(function);
+    let key = errors().create(UserHandler { target, function });
+    store(errhandler, "errhandler", Object::Errhandler.made(key)?)
+}
+
+/// The error handler that `handle` names, for use on a `target`.
+///
+/// # Errors
+/// [`Class::Errhandler`]: the null handle, a stale one, or a handler for another kind of object.
+fn find(target: Target, handle: MPI_Errhandler) -> Result<Errhandler> {
+    match handle {
+        MPI_ERRORS_ARE_FATAL => Ok(Errhandler::Fatal),
+        MPI_ERRORS_ABORT => Ok(Errhandler::Abort),
+        MPI_ERRORS_RETURN | MPIR_ERRORS_THROW_EXCEPTIONS => Ok(Errhandler::Return),
+        _ => {
+            let key = Object::Errhandler.key(handle)?;
+            let handler = errors().handler(key).cloned();
+            let handler = Object::Errhandler.alive(handle, handler)?;
+            if handler.target != target {
+                fail!(
+                    Errhandler,
+                    "an error handler created for a {:?} cannot be used on a {target:?}",
+                    handler.target
+                );
+            }
+            Ok(Errhandler::User(handler))
+        }
+    }
+}
+
+/// A handle for `errhandler`, to be freed by the program.
+fn refer(errhandler: &Errhandler) -> Result<MPI_Errhandler> {
+    match errhandler {
+        Errhandler::Fatal => Ok(MPI_ERRORS_ARE_FATAL),
+        Errhandler::Abort => Ok(MPI_ERRORS_ABORT),
+        Errhandler::Return => Ok(MPI_ERRORS_RETURN),
+        Errhandler::User(handler) => {
+            let key = errors().refer(handler);
+            Object::Errhandler.made(key)
+        }
+    }
+}
+
+/// Creates an error handler for communicators. MPI-4.1 §9.3.1.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Comm_create_errhandler(
+    comm_errhandler_fn: MPI_Comm_errhandler_function,
+    errhandler: *mut MPI_Errhandler,
+) -> c_int {
+    on_any("MPI_Comm_create_errhandler", || {
+        create(Target::Comm, comm_errhandler_fn, errhandler)
+    })
+}
+
+/// Deprecated name of [`MPI_Comm_create_errhandler`].
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Errhandler_create(
+    comm_errhandler_fn: MPI_Comm_errhandler_function,
+    errhandler: *mut MPI_Errhandler,
+) -> c_int {
+    on_any("MPI_Errhandler_create", || {
+        create(Target::Comm, comm_errhandler_fn, errhandler)
+    })
+}
+
+/// Creates an error handler for windows. MPI-4.1 §9.3.2.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Win_create_errhandler(
+    win_errhandler_fn: MPI_Win_errhandler_function,
+    errhandler: *mut MPI_Errhandler,
+) -> c_int {
+    on_any("MPI_Win_create_errhandler", || {
+        create(Target::Win, win_errhandler_fn, errhandler)
+    })
+}
+
+/// Creates an error handler for files. MPI-4.1 §9.3.3.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_File_create_errhandler(
+    file_errhandler_fn: MPI_File_errhandler_function,
+    errhandler: *mut MPI_Errhandler,
+) -> c_int {
+    on_any("MPI_File_create_errhandler", || {
+        // SAFETY: differs in the type of the first pointer only; the function is called with a
+        // pointer to a file handle.
+        let function = file_errhandler_fn.map(|f| unsafe { transmute::<_, CFunction>(f) });
+        create(Target::File, function, errhandler)
+    })
+}
+
+/// Creates an error handler for sessions. MPI-4.1 §9.3.4.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Session_create_errhandler(
+    session_errhandler_fn: MPI_Session_errhandler_function,
+    errhandler: *mut MPI_Errhandler,
+) -> c_int {
+    on_any("MPI_Session_create_errhandler", || {
+        create(Target::Session, session_errhandler_fn, errhandler)
+    })
+}
+
+/// Attaches an error handler to a communicator. MPI-4.1 §9.3.1.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> c_int {
+    on_comm("MPI_Comm_set_errhandler", comm, |_, comm| {
+        *comm.errhandler.borrow_mut() = find(Target::Comm, errhandler)?;
+        Ok(())
+    })
+}
+
+/// Removed name of [`MPI_Comm_set_errhandler`].
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Errhandler_set(comm: MPI_Comm, errhandler: MPI_Errhandler) -> c_int {
+    on_comm("MPI_Errhandler_set", comm, |_, comm| {
+        *comm.errhandler.borrow_mut() = find(Target::Comm, errhandler)?;
+        Ok(())
+    })
+}
+
+/// The error handler of a communicator. MPI-4.1 §9.3.1.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> c_int {
+    on_comm("MPI_Comm_get_errhandler", comm, |_, comm| {
+        load(errhandler, "errhandler")?;
+        store(errhandler, "errhandler", refer(&comm.errhandler.borrow())?)
+    })
+}
+
+/// Removed name of [`MPI_Comm_get_errhandler`].
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Errhandler_get(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> c_int {
+    on_comm("MPI_Errhandler_get", comm, |_, comm| {
+        load(errhandler, "errhandler")?;
+        store(errhandler, "errhandler", refer(&comm.errhandler.borrow())?)
+    })
+}
+
+/// Calls the error handler of a communicator. MPI-4.1 §9.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
+    let mut source = None;
+    let rc = on_comm("MPI_Comm_call_errhandler", comm, |_, object| {
+        source = Some(Source::comm(comm, object));
+        Ok(())
+    });
+    if let Some(source) = source {
+        handle("MPI_Comm_call_errhandler", source, errorcode);
+    }
+    rc
+}
+
+/// Attaches an error handler to files to come (`MPI_FILE_NULL`). MPI-4.1 §14.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> c_int {
+    on_files("MPI_File_set_errhandler", file, || {
+        *files() = find(Target::File, errhandler)?;
+        Ok(())
+    })
+}
+
+/// The error handler of files to come (`MPI_FILE_NULL`). MPI-4.1 §14.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_File_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandler) -> c_int {
+    on_files("MPI_File_get_errhandler", file, || {
+        load(errhandler, "errhandler")?;
+        store(errhandler, "errhandler", refer(&files())?)
+    })
+}
+
+/// Runs `body`, of a function that knows no file but `MPI_FILE_NULL`.
+fn on_files(name: &'static str, file: MPI_File, body: impl FnOnce() -> Result<()>) -> c_int {
+    let result = match file.is_null() {
+        true => body(),
+        false => Err(Error::new(Class::File, format!("{file:p} is not an open file"))),
+    };
+    match result {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => raise(name, Source::files(), error),
+    }
+}
+
+/// Frees an error handler's handle; objects that use it keep it. MPI-4.1 §9.3.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Errhandler_free(errhandler: *mut MPI_Errhandler) -> c_int {
+    on_any("MPI_Errhandler_free", || {
+        let handle = load(errhandler, "errhandler")?;
+        let predefined = [
+            MPI_ERRORS_ARE_FATAL,
+            MPI_ERRORS_ABORT,
+            MPI_ERRORS_RETURN,
+            MPIR_ERRORS_THROW_EXCEPTIONS,
+        ];
+        if !predefined.contains(&handle) {
+            let key = Object::Errhandler.key(handle)?;
+            let freed = errors().free(key);
+            Object::Errhandler.alive(handle, freed)?;
+        }
+        store(errhandler, "errhandler", MPI_ERRHANDLER_NULL)
+    })
+}
+
+/// The text of an error code. MPI-4.1 §9.4.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) -> c_int {
+    on_any("MPI_Error_string", || {
+        let text = errors().string(errorcode)?;
+        store_string(string, "string", MPI_MAX_ERROR_STRING, &text, resultlen)
+    })
+}
+
+/// The class of an error code. MPI-4.1 §9.4.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
+    on_any("MPI_Error_class", || {
+        let class = errors().class(errorcode)?;
+        store(errorclass, "errorclass", class)
+    })
+}
+
+/// Adds an error class. MPI-4.1 §9.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Add_error_class(errorclass: *mut c_int) -> c_int {
+    on_any("MPI_Add_error_class", || {
+        load(errorclass, "errorclass")?;
+        let class = errors().add_class();
+        store(errorclass, "errorclass", class)
+    })
+}
+
+/// Adds an error code to a class. MPI-4.1 §9.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int {
+    on_any("MPI_Add_error_code", || {
+        load(errorcode, "errorcode")?;
+        let code = errors().add_code(errorclass)?;
+        store(errorcode, "errorcode", code)
+    })
+}
+
+/// Gives an added code or class its text. MPI-4.1 §9.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int {
+    on_any("MPI_Add_error_string", || {
+        let text = self::string(string, "string")?;
+        errors().add_string(errorcode, &text)
+    })
+}
+
+/// Removes an added class. MPI-4.1 §9.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Remove_error_class(errorclass: c_int) -> c_int {
+    on_any("MPI_Remove_error_class", || errors().remove_class(errorclass))
+}
+
+/// Removes an added code. MPI-4.1 §9.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Remove_error_code(errorcode: c_int) -> c_int {
+    on_any("MPI_Remove_error_code", || errors().remove_code(errorcode))
+}
+
+/// Removes the text of an added code or class. MPI-4.1 §9.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Remove_error_string(errorcode: c_int) -> c_int {
+    on_any("MPI_Remove_error_string", || errors().remove_string(errorcode))
+}
+
+/// What MPICH 4.0 calls [`MPI_Remove_error_class`].
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Delete_error_class(errorclass: c_int) -> c_int {
+    on_any("MPIX_Delete_error_class", || errors().remove_class(errorclass))
+}
+
+/// What MPICH 4.0 calls [`MPI_Remove_error_code`].
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Delete_error_code(errorcode: c_int) -> c_int {
+    on_any("MPIX_Delete_error_code", || errors().remove_code(errorcode))
+}
+
+/// What MPICH 4.0 calls [`MPI_Remove_error_string`].
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Delete_error_string(errorcode: c_int) -> c_int {
+    on_any("MPIX_Delete_error_string", || errors().remove_string(errorcode))
+}
+
+/// Ends the job with exit code `errorcode`. MPI-4.1 §9.7 (all processes end, whatever `comm` is).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
+    // Without passing the gate: a signal handler may have interrupted a thread that holds it.
+    world("MPI_Abort");
+    let rank = rank_in_world();
+    let on = match comm {
+        MPI_COMM_WORLD => "MPI_COMM_WORLD".to_owned(),
+        MPI_COMM_SELF => "MPI_COMM_SELF".to_owned(),
+        other => format!("comm={:#010x}", other as u32),
+    };
+    report(&format!(
+        "Abort({errorcode}) on node {rank} (rank {rank} in comm 0): \
+         application called MPI_Abort({on}, {errorcode}) - process {rank}"
+    ));
+    end_job(errorcode)
+}
+
+/// For MPICH's C++ library: makes `errhandler` a C++ handler, called through `call`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPII_Errhandler_set_cxx(errhandler: MPI_Errhandler, call: Option<unsafe extern "C" fn()>) {
+    if let Some(call) = call {
+        // SAFETY: the C++ library passes a function of the type `CallCxx` under this name.
+        CALL_CXX.get_or_init(|| unsafe { transmute::<unsafe extern "C" fn(), CallCxx>(call) });
+    }
+    if let Ok(key) = Object::Errhandler.key(errhandler) {
+        errors().mark_cxx(key);
+    }
+}
+
+/// For Fortran libraries: an error code of `error_class` with the sentence `generic_msg`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIR_Err_create_code(
+    lastcode: c_int,
+    fatal: c_int,
+    fcname: *const c_char,
+    line: c_int,
+    error_class: c_int,
+    generic_msg: *const c_char,
+) -> c_int {
+    let _ = (lastcode, fatal, line);
+    let text = self::string(generic_msg, "generic_msg").unwrap_or_default();
+    let place = self::string(fcname, "fcname").unwrap_or_default();
+    errors().remember_text(error_class, &format!("{place}: {text}"))
+}
+
+/// Raises `errcode` for a Fortran library, which knows no valid object.
+pub fn pass_on(object: *mut std::ffi::c_void, fcname: *const c_char, errcode: c_int) -> c_int {
+    let _ = object;
+    let name = self::string(fcname, "fcname").unwrap_or_default();
+    let source = current_world().map(|world| Source::anywhere(&world.hold()));
+    handle(&name, source.unwrap_or_default(), errcode)
 }

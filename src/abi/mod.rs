@@ -5,10 +5,17 @@
 #![allow(non_snake_case, non_camel_case_types, non_upper_case_globals)]
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
 
+#[rustfmt::skip]
 pub mod constants;
 #[macro_use]
 pub mod edge;
 pub mod errhandler;
+pub mod fortran;
 pub mod handle;
 pub mod status;
+#[cfg(test)]
+#[allow(dead_code)]
+mod tables;
+pub mod tools;
 pub mod types;
+pub mod unsupported;

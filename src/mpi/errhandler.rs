@@ -110,15 +110,20 @@ impl Errors {
 
     /// Keeps the sentence of `error` and returns the code under which it is found.
     pub fn remember(&mut self, error: &Error) -> c_int {
+        self.remember_text(error.class() as c_int, error.text())
+    }
+
+    /// Keeps `text` and returns a code of `class` under which it is found.
+    pub fn remember_text(&mut self, class: c_int, text: &str) -> c_int {
         // Number 0 stays unused: a code without a number is a bare class.
         self.next = self.next % (NUMBERS - 1) + 1;
-        let entry = (self.next, error.text().to_owned());
+        let entry = (self.next, text.to_owned());
         let slot = (self.next % KEPT) as usize;
         if self.recent.len() <= slot {
             self.recent.resize(slot + 1, (0, String::new()));
         }
         self.recent[slot] = entry;
-        (self.next << NUMBER_SHIFT) as c_int | error.class() as c_int
+        (self.next << NUMBER_SHIFT) as c_int | class & CLASS_MASK
     }
 
     /// The sentence kept under `code`, if it is recent.
@@ -254,11 +259,15 @@ impl Errors {
         }
     }
 
-    /// Replaces the function under `key` (C++ registers its handlers in two steps).
-    pub fn replace(&mut self, key: u32, function: Function) -> Option<()> {
+    /// Makes the handler under `key` a C++ one (the C++ library registers its handlers in two steps).
+    pub fn mark_cxx(&mut self, key: u32) -> Option<()> {
         let handle = self.handlers.get_mut(key)?;
-        let target = handle.handler.target;
-        handle.handler = Arc::new(UserHandler { target, function });
+        let UserHandler { target, function } = *handle.handler;
+        let (Function::Plain(function) | Function::Cxx(function)) = function;
+        handle.handler = Arc::new(UserHandler {
+            target,
+            function: Function::Cxx(function),
+        });
         Some(())
     }
 

@@ -1,0 +1,388 @@
+//! # Safety
+//! Exports variables that executables and the Fortran libraries read and write: relies on them
+//! writing addresses of their own objects only. Converts statuses of the application.
+//!
+//! What other languages need: data symbols, handle and status conversion (MPI-4.1 §19.3).
+//!
+//! The Fortran library built for MPICH sets the `MPI_F_*` pointers itself when it starts and
+//! translates Fortran's special addresses before it calls us, so nothing here reads them but the
+//! conversion of statuses.
+#![allow(unsafe_code)]
+
+use super::constants::*;
+use super::edge::*;
+use super::errhandler::pass_on;
+use super::types::*;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::{addr_of, addr_of_mut, null_mut};
+
+/// A pointer that never changes, shared with C.
+#[repr(transparent)]
+pub struct Fixed<T>(*const T);
+// SAFETY: the pointer is never written, what it points to is never read.
+unsafe impl<T> Sync for Fixed<T> {}
+
+static UNWEIGHTED: c_int = 0;
+static WEIGHTS_EMPTY: c_int = 0;
+static ALL_HANDLES: c_int = 0;
+
+/// "No weights" (MPI-4.1 §8.5.4): an address that no array of the program has.
+#[unsafe(no_mangle)]
+pub static MPI_UNWEIGHTED: Fixed<c_int> = Fixed(&raw const UNWEIGHTED);
+/// "No neighbours, hence no weights" (MPI-4.1 §8.5.4).
+#[unsafe(no_mangle)]
+pub static MPI_WEIGHTS_EMPTY: Fixed<c_int> = Fixed(&raw const WEIGHTS_EMPTY);
+/// Every performance variable of a session (MPI-4.1 §15.3.7).
+#[unsafe(no_mangle)]
+pub static MPI_T_PVAR_ALL_HANDLES: Fixed<c_int> = Fixed(&raw const ALL_HANDLES);
+
+/// Fortran's `MPI_STATUS_IGNORE`, set by the Fortran library.
+#[unsafe(no_mangle)]
+pub static mut MPI_F_STATUS_IGNORE: *mut MPI_Fint = null_mut();
+/// Fortran's `MPI_STATUSES_IGNORE`, set by the Fortran library.
+#[unsafe(no_mangle)]
+pub static mut MPI_F_STATUSES_IGNORE: *mut MPI_Fint = null_mut();
+/// The object whose address is `mpi_f08`'s `MPI_STATUS_IGNORE`.
+#[unsafe(no_mangle)]
+pub static mut MPIR_F08_MPI_STATUS_IGNORE_OBJ: MPI_F08_status = EMPTY;
+/// The object whose address is `mpi_f08`'s `MPI_STATUSES_IGNORE`.
+#[unsafe(no_mangle)]
+pub static mut MPIR_F08_MPI_STATUSES_IGNORE_OBJ: MPI_F08_status = EMPTY;
+/// `MPI_STATUS_IGNORE` of `mpi_f08`.
+#[unsafe(no_mangle)]
+pub static mut MPI_F08_STATUS_IGNORE: *mut MPI_F08_status = &raw mut MPIR_F08_MPI_STATUS_IGNORE_OBJ;
+/// `MPI_STATUSES_IGNORE` of `mpi_f08`.
+#[unsafe(no_mangle)]
+pub static mut MPI_F08_STATUSES_IGNORE: *mut MPI_F08_status = &raw mut MPIR_F08_MPI_STATUSES_IGNORE_OBJ;
+
+const EMPTY: MPI_F08_status = MPI_Status {
+    count_lo: 0,
+    count_hi_and_cancelled: 0,
+    MPI_SOURCE: 0,
+    MPI_TAG: 0,
+    MPI_ERROR: 0,
+};
+
+/// `.TRUE.` as the Fortran compiler stores it.
+#[unsafe(no_mangle)]
+pub static mut MPIR_fortran_true: MPI_Fint = 1;
+/// `.FALSE.` as the Fortran compiler stores it.
+#[unsafe(no_mangle)]
+pub static mut MPIR_fortran_false: MPI_Fint = 0;
+/// `.TRUE.` under the name Intel's Fortran library reads.
+#[unsafe(no_mangle)]
+pub static mut MPII_F_TRUE: MPI_Fint = 1;
+/// `.FALSE.` under the name Intel's Fortran library reads.
+#[unsafe(no_mangle)]
+pub static mut MPII_F_FALSE: MPI_Fint = 0;
+
+macro_rules! fortran_addresses {
+    ($($name:ident)*) => {$(
+        /// Address of the Fortran library's object of this name; the Fortran library sets and reads it.
+        #[unsafe(no_mangle)]
+        pub static mut $name: *mut c_void = null_mut();
+    )*};
+}
+fortran_addresses! {
+    MPIR_F_MPI_BOTTOM
+    MPIR_F_MPI_IN_PLACE
+    MPIR_F_MPI_BUFFER_AUTOMATIC
+    MPIR_F_MPI_UNWEIGHTED
+    MPIR_F_MPI_WEIGHTS_EMPTY
+    MPI_F_ARGVS_NULL
+    MPI_F_ERRCODES_IGNORE
+}
+
+macro_rules! fortran_objects {
+    ($($name:ident)*) => {$(
+        /// An object whose address means something to the `mpi_f08` module of MPICH 4.0.
+        #[unsafe(no_mangle)]
+        pub static mut $name: c_int = 0;
+    )*};
+}
+fortran_objects! {
+    MPIR_F08_MPI_BOTTOM
+    MPIR_F08_MPI_IN_PLACE
+}
+
+/// `MPI_*_DUP_FN`: copies the attribute.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIR_Dup_fn(
+    oldcomm: MPI_Comm,
+    keyval: c_int,
+    extra_state: *mut c_void,
+    attribute_val_in: *mut c_void,
+    attribute_val_out: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    let _ = (oldcomm, keyval, extra_state);
+    // SAFETY: the arguments of an attribute copy function (MPI-4.1 §7.7.2).
+    unsafe {
+        *flag = 1;
+        *attribute_val_out.cast() = attribute_val_in;
+    }
+    MPI_SUCCESS
+}
+
+/// Copies a status, which looks the same in every language; the ignore values are refused.
+fn convert(name: &'static str, from: *const MPI_Status, to: *mut MPI_Status) -> c_int {
+    on_any(name, || {
+        // SAFETY: plain reads of our own variables, which the Fortran library sets once.
+        let ignored = unsafe {
+            [
+                MPI_STATUS_IGNORE,
+                addr_of!(MPI_F_STATUS_IGNORE).read().cast(),
+                addr_of!(MPI_F_STATUSES_IGNORE).read().cast(),
+                addr_of_mut!(MPIR_F08_MPI_STATUS_IGNORE_OBJ),
+                addr_of_mut!(MPIR_F08_MPI_STATUSES_IGNORE_OBJ),
+            ]
+        };
+        if !from.is_null() && ignored.contains(&from.cast_mut()) {
+            crate::fail!(Arg, "a status to be ignored cannot be converted");
+        }
+        let status = load(from, "status")?;
+        store(to, "status", status)
+    })
+}
+
+/// The Fortran handle of a file; without files, that of `MPI_FILE_NULL`.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_File_c2f(file: MPI_File) -> MPI_Fint {
+    let _ = file;
+    0
+}
+
+/// The file of a Fortran handle; without files, `MPI_FILE_NULL`.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_File_f2c(file: MPI_Fint) -> MPI_File {
+    let _ = file;
+    MPI_FILE_NULL
+}
+
+/// For Fortran libraries: raises `errcode` where no valid object is known.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIR_Err_return_comm(object: *mut c_void, fcname: *const c_char, errcode: c_int) -> c_int {
+    pass_on(object, fcname, errcode)
+}
+
+/// As [`MPIR_Err_return_comm`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIR_Err_return_comm_create_from_group(
+    object: *mut c_void,
+    fcname: *const c_char,
+    errcode: c_int,
+) -> c_int {
+    pass_on(object, fcname, errcode)
+}
+
+/// As [`MPIR_Err_return_comm`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIR_Err_return_group(object: *mut c_void, fcname: *const c_char, errcode: c_int) -> c_int {
+    pass_on(object, fcname, errcode)
+}
+
+/// As [`MPIR_Err_return_comm`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIR_Err_return_session(object: *mut c_void, fcname: *const c_char, errcode: c_int) -> c_int {
+    pass_on(object, fcname, errcode)
+}
+
+/// As [`MPIR_Err_return_comm`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIR_Err_return_session_init(
+    object: *mut c_void,
+    fcname: *const c_char,
+    errcode: c_int,
+) -> c_int {
+    pass_on(object, fcname, errcode)
+}
+
+/// As [`MPIR_Err_return_comm`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIR_Err_return_win(object: *mut c_void, fcname: *const c_char, errcode: c_int) -> c_int {
+    pass_on(object, fcname, errcode)
+}
+
+/// The Fortran handle of `comm`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Comm_c2f(comm: MPI_Comm) -> MPI_Fint {
+    comm
+}
+
+/// The C handle of `comm`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Comm_f2c(comm: MPI_Fint) -> MPI_Comm {
+    comm
+}
+
+/// The Fortran handle of `datatype`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Type_c2f(datatype: MPI_Datatype) -> MPI_Fint {
+    datatype
+}
+
+/// The C handle of `datatype`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Type_f2c(datatype: MPI_Fint) -> MPI_Datatype {
+    datatype
+}
+
+/// The Fortran handle of `group`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Group_c2f(group: MPI_Group) -> MPI_Fint {
+    group
+}
+
+/// The C handle of `group`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Group_f2c(group: MPI_Fint) -> MPI_Group {
+    group
+}
+
+/// The Fortran handle of `info`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Info_c2f(info: MPI_Info) -> MPI_Fint {
+    info
+}
+
+/// The C handle of `info`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Info_f2c(info: MPI_Fint) -> MPI_Info {
+    info
+}
+
+/// The Fortran handle of `request`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Request_c2f(request: MPI_Request) -> MPI_Fint {
+    request
+}
+
+/// The C handle of `request`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Request_f2c(request: MPI_Fint) -> MPI_Request {
+    request
+}
+
+/// The Fortran handle of `op`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Op_c2f(op: MPI_Op) -> MPI_Fint {
+    op
+}
+
+/// The C handle of `op`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Op_f2c(op: MPI_Fint) -> MPI_Op {
+    op
+}
+
+/// The Fortran handle of `errhandler`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Errhandler_c2f(errhandler: MPI_Errhandler) -> MPI_Fint {
+    errhandler
+}
+
+/// The C handle of `errhandler`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Errhandler_f2c(errhandler: MPI_Fint) -> MPI_Errhandler {
+    errhandler
+}
+
+/// The Fortran handle of `win`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Win_c2f(win: MPI_Win) -> MPI_Fint {
+    win
+}
+
+/// The C handle of `win`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Win_f2c(win: MPI_Fint) -> MPI_Win {
+    win
+}
+
+/// The Fortran handle of `message`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Message_c2f(message: MPI_Message) -> MPI_Fint {
+    message
+}
+
+/// The C handle of `message`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Message_f2c(message: MPI_Fint) -> MPI_Message {
+    message
+}
+
+/// The Fortran handle of `session`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Session_c2f(session: MPI_Session) -> MPI_Fint {
+    session
+}
+
+/// The C handle of `session`: the same number.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Session_f2c(session: MPI_Fint) -> MPI_Session {
+    session
+}
+
+/// A C status as Fortran's array. MPI-4.1 §19.3.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_c2f(c_status: *const MPI_Status, f_status: *mut MPI_Fint) -> c_int {
+    convert("MPI_Status_c2f", c_status.cast(), f_status.cast())
+}
+
+/// Fortran's status array as a C status. MPI-4.1 §19.3.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_f2c(f_status: *const MPI_Fint, c_status: *mut MPI_Status) -> c_int {
+    convert("MPI_Status_f2c", f_status.cast(), c_status.cast())
+}
+
+/// A C status as one of `mpi_f08`. MPI-4.1 §19.3.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_c2f08(c_status: *const MPI_Status, f08_status: *mut MPI_F08_status) -> c_int {
+    convert("MPI_Status_c2f08", c_status.cast(), f08_status.cast())
+}
+
+/// A status of `mpi_f08` as a C status. MPI-4.1 §19.3.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_f082c(f08_status: *const MPI_F08_status, c_status: *mut MPI_Status) -> c_int {
+    convert("MPI_Status_f082c", f08_status.cast(), c_status.cast())
+}
+
+/// Fortran's status array as one of `mpi_f08`. MPI-4.1 §19.3.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_f2f08(f_status: *const MPI_Fint, f08_status: *mut MPI_F08_status) -> c_int {
+    convert("MPI_Status_f2f08", f_status.cast(), f08_status.cast())
+}
+
+/// A status of `mpi_f08` as Fortran's array. MPI-4.1 §19.3.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_f082f(f08_status: *const MPI_F08_status, f_status: *mut MPI_Fint) -> c_int {
+    convert("MPI_Status_f082f", f08_status.cast(), f_status.cast())
+}
