@@ -1,1 +1,289 @@
 //! Ordered packets between the ranks of one machine.
+//!
+//! The channel knows bytes, ranks of the job and envelopes; what an envelope means, and which
+//! receive it matches, is MPI's matter. It sends through the pair's ring, the sender's cells or by
+//! one copy; it receives as [`Arrival`]s that the caller takes from [`Channel::poll`] one by one.
+
+pub mod outgoing;
+pub mod packet;
+pub mod pull;
+pub mod wait;
+
+use crate::shm::bell::Barriers;
+use crate::shm::pool::{CELL, Pool};
+use crate::shm::ring::{Consumer, Junk};
+use crate::shm::segment::Segment;
+use crate::sys::cvar::Settings;
+use crate::sys::futex;
+use outgoing::{Offers, Out};
+use packet::{Offered, OfferId, Portion, Record, kind};
+use pull::Reach;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A message's bytes as the channel sees them: where they lie, and how to take some of them.
+pub trait Bytes: Clone {
+    /// Bytes in the message.
+    fn len(&self) -> usize;
+
+    /// Where they lie, if in a row.
+    fn in_a_row(&self) -> Option<*mut u8>;
+
+    /// Copies `len` bytes from `position` on to `to`, which has room for them.
+    fn take(&self, position: usize, to: *mut u8, len: usize);
+
+    /// Puts `len` bytes from `from`, which holds them, to `position`.
+    fn put(&self, position: usize, from: *const u8, len: usize);
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What the sender calls a message until it is sent.
+pub type Ticket = u32;
+
+/// A peer left the protocol, or memory holds what nobody wrote; the job cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The rank whose ring, cells or credits are wrong.
+    pub from: u32,
+}
+
+/// Something that has come; to be dealt with before the next poll.
+#[derive(Debug)]
+pub enum Arrival {
+    /// A whole message; its bytes lie at `data` until [`Channel::consume`].
+    Message {
+        /// Rank in the job of the sender.
+        from: u32,
+        /// Its envelope.
+        envelope: u64,
+        /// Its bytes.
+        data: *const u8,
+        /// How many.
+        len: usize,
+    },
+    /// A portion of a message, in order; ends with [`Channel::consume`].
+    Portion {
+        /// Rank in the job of the sender.
+        from: u32,
+        /// Its envelope, the same for all portions.
+        envelope: u64,
+        /// Which bytes, and in which cells.
+        portion: Portion,
+    },
+    /// A portion of the offer that the receive `token` took; ends with [`Channel::consume`].
+    Data {
+        /// Rank in the job of the sender.
+        from: u32,
+        /// What the receiver gave to [`Channel::clear`].
+        token: u32,
+        /// Which bytes, and in which cells.
+        portion: Portion,
+    },
+    /// A message to be copied once.
+    Offer {
+        /// Its envelope.
+        envelope: u64,
+        /// Where it lies.
+        offered: Offered,
+    },
+    /// The message that was given this ticket is sent: its buffer is the caller's again.
+    Sent(Ticket),
+}
+
+/// What one rank sends and receives with.
+pub struct Channel<B> {
+    segment: Arc<Segment>,
+    me: u32,
+    settings: Settings,
+    barriers: Barriers,
+    ring_max: usize,
+    out: Vec<Out<B>>,
+    /// Destinations with something queued.
+    waiting: Vec<u32>,
+    rings: Vec<Consumer>,
+    pool: Pool,
+    offers: Offers<B>,
+    reach: Vec<Reach>,
+    canary: Box<u64>,
+    sent: VecDeque<Ticket>,
+    next: u32,
+    /// What it has done so far.
+    pub counters: Counters,
+}
+
+/// Messages and events by path, since the start.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Counters {
+    pub inline: u64,
+    pub ring: u64,
+    pub cells: u64,
+    pub offers: u64,
+    pub one_copies: u64,
+    pub fallbacks: u64,
+    pub queued: u64,
+    pub sleeps: u64,
+}
+
+impl<B: Bytes> Channel<B> {
+    /// My rank in the job.
+    pub fn me(&self) -> u32 {
+        self.me
+    }
+
+    /// The job's segment.
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    /// The control variables in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The next thing that has come, looking at the ring from `first` before the others; `None`
+    /// when nothing has. Also sends on what was queued.
+    ///
+    /// # Errors
+    /// A [`Fault`] when a peer's memory makes no sense.
+    #[inline]
+    pub fn poll(&mut self, first: Option<u32>) -> Result<Option<Arrival>, Fault> {
+        if let Some(source) = first
+            && let Some(arrival) = self.poll_ring(source)?
+        {
+            return Ok(Some(arrival));
+        }
+        self.poll_others()
+    }
+
+    /// Ends the message or portion that the last poll returned from `from`.
+    #[inline]
+    pub fn consume(&mut self, from: u32) {
+        let ring = &mut self.rings[from as usize];
+        let bytes = match ring.peek() {
+            Some(header) if header.kind == kind::BYTES => header.len,
+            _ => 0,
+        };
+        ring.advance(bytes);
+    }
+
+    /// Copies a portion's bytes out by calling `copy(offset in the message, bytes, how many)` for each
+    /// cell, and gives the cells back to `from`.
+    ///
+    /// # Errors
+    /// A [`Fault`] when the portion names cells that do not exist.
+    pub fn empty_cells(
+        &mut self,
+        from: u32,
+        portion: &Portion,
+        mut copy: impl FnMut(usize, *const u8, usize),
+    ) -> Result<(), Fault> {
+        let pool = self.segment.pool(from);
+        for (index, &cell) in portion.cells[..portion.count].iter().enumerate() {
+            let data = pool.named(cell).map_err(|Junk| Fault { from })?;
+            let len = (portion.len as usize - index * CELL).min(CELL);
+            copy(portion.offset as usize + index * CELL, data.as_ptr(), len);
+            pool.release(cell);
+        }
+        Ok(())
+    }
+
+    /// Looks at the next slot of the ring from `from` only: the message in it if it is a whole short
+    /// one. The caller then consumes it or leaves it to the next poll.
+    #[inline]
+    pub fn glance(&self, from: u32) -> Option<(u64, *const u8, usize)> {
+        let ring = &self.rings[from as usize];
+        let header = ring.peek()?;
+        (header.kind == kind::INLINE && header.len as usize <= crate::shm::ring::INLINE)
+            .then(|| (ring.envelope(), ring.payload(), header.len as usize))
+    }
+
+    fn poll_others(&mut self) -> Result<Option<Arrival>, Fault> {
+        if let Some(ticket) = self.sent.pop_front() {
+            return Ok(Some(Arrival::Sent(ticket)));
+        }
+        if !self.waiting.is_empty() {
+            self.flush()?;
+        }
+        for _ in 0..self.rings.len() {
+            let source = self.next;
+            if let Some(arrival) = self.poll_ring(source)? {
+                return Ok(Some(arrival));
+            }
+            self.next = if source + 1 == self.rings.len() as u32 { 0 } else { source + 1 };
+        }
+        Ok(self.sent.pop_front().map(Arrival::Sent))
+    }
+
+    #[inline]
+    fn poll_ring(&mut self, from: u32) -> Result<Option<Arrival>, Fault> {
+        let fault = |Junk| Fault { from };
+        loop {
+            let ring = &mut self.rings[from as usize];
+            let Some(header) = ring.peek() else {
+                ring.return_credit();
+                return Ok(None);
+            };
+            let envelope = ring.envelope();
+            let arrival = match header.kind {
+                kind::INLINE if header.len as usize <= crate::shm::ring::INLINE => {
+                    Arrival::Message { from, envelope, data: ring.payload(), len: header.len as usize }
+                }
+                kind::BYTES => {
+                    let data = ring.bytes(header.len).map_err(fault)?.as_ptr();
+                    Arrival::Message { from, envelope, data, len: header.len as usize }
+                }
+                kind::CELLS => {
+                    let portion = packet::read_portion(ring, header).map_err(fault)?;
+                    Arrival::Portion { from, envelope, portion }
+                }
+                kind::DATA => {
+                    let portion = packet::read_portion(ring, header).map_err(fault)?;
+                    Arrival::Data { from, token: envelope as u32, portion }
+                }
+                kind::OFFER => {
+                    let offered = packet::read_offer(ring, header, from).map_err(fault)?;
+                    ring.advance(0);
+                    Arrival::Offer { envelope, offered }
+                }
+                kind::CLEAR => {
+                    let (id, token, wanted) = (packet::read_id(ring), envelope as u32, ring.word(0));
+                    ring.advance(0);
+                    self.start_stream(from, id, token, wanted)?;
+                    continue;
+                }
+                kind::FIN => {
+                    let id = packet::read_id(ring);
+                    ring.advance(0);
+                    Arrival::Sent(self.close_offer(from, id)?)
+                }
+                _ => return Err(Fault { from }),
+            };
+            return Ok(Some(arrival));
+        }
+    }
+
+    /// Answers a taken offer: the copy is made, the sender may go on.
+    pub fn finish_offer(&mut self, from: u32, id: OfferId) -> Result<(), Fault> {
+        self.control(from, Record::fin(id))
+    }
+
+    /// Answers a taken offer that cannot be copied directly: the sender shall send its first `wanted`
+    /// bytes as [`Arrival::Data`] for `token`.
+    pub fn clear(&mut self, offered: &Offered, token: u32, wanted: usize) -> Result<(), Fault> {
+        self.counters.fallbacks += 1;
+        self.control(offered.from, Record::clear(offered.id, token, wanted as u64))
+    }
+
+    #[inline]
+    fn ring_bell(&self, to: u32) {
+        let bell = &self.segment.rank(to).bell;
+        if bell.ring(self.barriers) {
+            futex::wake_all(bell.word());
+        }
+    }
+}

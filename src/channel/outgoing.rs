@@ -1,0 +1,386 @@
+//! # Safety
+//! Makes the ends of this rank's rings and pool, one each; copies messages into room that they reserved.
+//!
+//! The sending half of the channel: which path a message takes, what waits when a ring or the pool is
+//! full, and the descriptors of offered messages.
+#![allow(unsafe_code)]
+
+use super::packet::{CELLS_PER_RECORD, OfferId, Portion, Record, kind};
+use super::pull::Reach;
+use super::{Bytes, Channel, Counters, Fault, Ticket};
+use crate::shm::offer::OFFERS;
+use crate::shm::pool::{CELL, Pool};
+use crate::shm::ring::{Consumer, Header, INLINE, INLINE_WORDS, Junk, Producer};
+use crate::shm::segment::{Life, Segment};
+use crate::sys::cvar::Settings;
+use crate::sys::{copy, cpu};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// One destination.
+pub(super) struct Out<B> {
+    producer: Producer,
+    /// Control records that found the ring full; they go before messages.
+    controls: VecDeque<Record>,
+    /// Messages in the order of their starting; only the first may be under way.
+    messages: VecDeque<Outgoing<B>>,
+}
+
+/// A message that could not be sent at once, or not whole.
+struct Outgoing<B> {
+    ticket: Ticket,
+    what: What,
+    buffer: B,
+    position: usize,
+    end: usize,
+}
+
+enum What {
+    /// A message by value.
+    Message { envelope: u64 },
+    /// The rest of a taken offer.
+    Stream { token: u32, id: OfferId },
+    /// An offer whose record waits.
+    Offer { record: Record },
+}
+
+/// Offers that are open, by descriptor.
+pub(super) struct Offers<B> {
+    open: Vec<Option<Open<B>>>,
+    free: Vec<u32>,
+}
+
+struct Open<B> {
+    ticket: Ticket,
+    to: u32,
+    usage: u32,
+    buffer: B,
+}
+
+/// How a send went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The buffer is the caller's again.
+    Done,
+    /// The ticket comes back in an [`super::Arrival::Sent`].
+    Later,
+}
+
+impl<B: Bytes> Channel<B> {
+    /// Joins the job of `segment` as rank `me`; once per rank and job.
+    pub fn join(segment: Arc<Segment>, me: u32, settings: Settings) -> Channel<B> {
+        let ranks = segment.ranks();
+        let out = (0..ranks).map(|to| Out {
+            // SAFETY: the segment is kept by the channel; this rank joins once, so the end is the only one.
+            producer: unsafe { Producer::new(segment.ring(to, me)) },
+            controls: VecDeque::new(),
+            messages: VecDeque::new(),
+        });
+        let fraction = settings.credit_fraction as u32;
+        // SAFETY: as above.
+        let rings = (0..ranks).map(|from| unsafe { Consumer::new(segment.ring(me, from), fraction) });
+        // SAFETY: as above.
+        let pool = unsafe { Pool::new(segment.pool(me)) };
+        let ring_max = (settings.ring_max as usize).min(segment.layout().bytes / 4);
+        let barriers = segment.barriers();
+        let (out, rings) = (out.collect(), rings.collect());
+        let channel = Channel {
+            me,
+            barriers,
+            ring_max,
+            out,
+            rings,
+            pool,
+            waiting: Vec::new(),
+            offers: Offers { open: Vec::new(), free: Vec::new() },
+            reach: vec![Reach::Unknown; ranks as usize],
+            canary: Box::new(super::pull::random()),
+            sent: VecDeque::new(),
+            next: 0,
+            counters: Counters::default(),
+            settings,
+            segment,
+        };
+        cpu::join_barriers();
+        let block = channel.segment.rank(me);
+        block.pid.store(std::process::id(), Ordering::Relaxed);
+        block.canary.store(*channel.canary, Ordering::Relaxed);
+        block.canary_address.store(&raw const *channel.canary as u64, Ordering::Relaxed);
+        block.life.store(Life::Attached as u32, Ordering::Release);
+        channel
+    }
+
+    /// Whether a message of `len` bytes in a row is better offered than sent by value.
+    #[inline]
+    pub fn prefers_offer(&self, len: usize) -> bool {
+        self.settings.one_copy != 0 && len >= self.settings.one_copy_min as usize
+    }
+
+    /// Sends `len <= 48` bytes at `data` if that needs no waiting; false when it does.
+    ///
+    /// # Safety
+    /// `data` is readable for `len` bytes.
+    ///
+    /// Cost: one cache line to the receiver; no system call, lock, allocation or read-modify-write.
+    #[inline]
+    pub unsafe fn send_inline(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
+        let out = &mut self.out[to as usize];
+        if !out.messages.is_empty() || !out.producer.has_slot().map_err(|Junk| Fault { from: to })? {
+            return Ok(false);
+        }
+        let mut words = [0u64; INLINE_WORDS];
+        // SAFETY: the caller's promise; `words` has 48 bytes.
+        unsafe { copy::few(data, words.as_mut_ptr().cast(), len) };
+        let header = Header { kind: kind::INLINE, aux: 0, len: len as u32 };
+        out.producer.push(header, envelope, &words[..len.div_ceil(8)]);
+        self.counters.inline += 1;
+        self.ring_bell(to);
+        Ok(true)
+    }
+
+    /// Sends a message by value, through the ring or through cells.
+    pub fn send(&mut self, to: u32, envelope: u64, buffer: &B, ticket: Ticket) -> Result<Sent, Fault> {
+        let end = buffer.len();
+        let message =
+            Outgoing { ticket, what: What::Message { envelope }, buffer: buffer.clone(), position: 0, end };
+        self.start(to, message)
+    }
+
+    /// Offers a message for one copy; the ticket comes back when the receiver has it.
+    ///
+    /// # Errors
+    /// `Ok(None)` when all descriptors are in use.
+    pub fn offer(&mut self, to: u32, envelope: u64, buffer: &B, ticket: Ticket) -> Result<Option<OfferId>, Fault> {
+        let len = buffer.len();
+        let Some(index) = self.offers.claim() else { return Ok(None) };
+        let usage = self.segment.offer(self.me, index).expect("claimed numbers are in range").open();
+        self.offers.open[index as usize] = Some(Open { ticket, to, usage, buffer: buffer.clone() });
+        let id = OfferId { index, usage };
+        let record = Record::offer(envelope, len as u64, buffer.in_a_row().map(|at| at as u64), id);
+        self.counters.offers += 1;
+        let message = Outgoing { ticket, what: What::Offer { record }, buffer: buffer.clone(), position: 0, end: 0 };
+        self.start(to, message)?;
+        Ok(Some(id))
+    }
+
+    /// Takes an offer back; false when the receiver has taken it.
+    pub fn withdraw(&mut self, id: OfferId) -> bool {
+        let Some(offer) = self.segment.offer(self.me, id.index) else { return false };
+        let back = offer.withdraw(id.usage);
+        if back {
+            self.offers.release(id.index);
+        }
+        back
+    }
+
+    /// Whether everything that was started has left this rank.
+    pub fn is_flushed(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether this rank's ring to itself is empty.
+    pub fn is_alone(&self) -> bool {
+        self.out[self.me as usize].producer.pushed() == self.rings[self.me as usize].consumed()
+    }
+
+    /// Sends on what is queued, as far as rings and pool allow.
+    pub(super) fn flush(&mut self) -> Result<(), Fault> {
+        let mut index = 0;
+        while index < self.waiting.len() {
+            let to = self.waiting[index];
+            if self.flush_one(to)? {
+                self.waiting.swap_remove(index);
+            } else {
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn control(&mut self, to: u32, record: Record) -> Result<(), Fault> {
+        let out = &mut self.out[to as usize];
+        if out.controls.is_empty() && out.producer.has_slot().map_err(|Junk| Fault { from: to })? {
+            out.producer.push(record.header, record.envelope, &record.words);
+            self.ring_bell(to);
+            return Ok(());
+        }
+        out.controls.push_back(record);
+        self.wait_for(to);
+        Ok(())
+    }
+
+    /// The receiver asks for the rest of an offer through cells.
+    pub(super) fn start_stream(&mut self, from: u32, id: OfferId, token: u32, wanted: u64) -> Result<(), Fault> {
+        let open = self.offers.find(id, from).ok_or(Fault { from })?;
+        let (ticket, buffer) = (open.ticket, open.buffer.clone());
+        let end = usize::try_from(wanted).ok().filter(|&end| end <= buffer.len()).ok_or(Fault { from })?;
+        self.start(from, Outgoing { ticket, what: What::Stream { token, id }, buffer, position: 0, end })?;
+        Ok(())
+    }
+
+    /// The receiver has made the copy.
+    pub(super) fn close_offer(&mut self, from: u32, id: OfferId) -> Result<Ticket, Fault> {
+        let ticket = self.offers.find(id, from).ok_or(Fault { from })?.ticket;
+        self.segment.offer(self.me, id.index).expect("found offers are in range").close();
+        self.offers.release(id.index);
+        Ok(ticket)
+    }
+
+    fn start(&mut self, to: u32, mut message: Outgoing<B>) -> Result<Sent, Fault> {
+        if self.out[to as usize].messages.is_empty() && self.advance(to, &mut message)? {
+            self.after(to, &message.what);
+            return Ok(Sent::Done);
+        }
+        self.counters.queued += 1;
+        self.out[to as usize].messages.push_back(message);
+        self.wait_for(to);
+        Ok(Sent::Later)
+    }
+
+    fn wait_for(&mut self, to: u32) {
+        if !self.waiting.contains(&to) {
+            self.waiting.push(to);
+        }
+    }
+
+    /// Sends what waits for `to`; true when nothing is left.
+    fn flush_one(&mut self, to: u32) -> Result<bool, Fault> {
+        let fault = |Junk| Fault { from: to };
+        let mut rang = false;
+        while let Some(record) = self.out[to as usize].controls.front().copied() {
+            let out = &mut self.out[to as usize];
+            if !out.producer.has_slot().map_err(fault)? {
+                break;
+            }
+            out.producer.push(record.header, record.envelope, &record.words);
+            out.controls.pop_front();
+            rang = true;
+        }
+        if rang {
+            self.ring_bell(to);
+        }
+        while let Some(mut message) = self.out[to as usize].messages.pop_front() {
+            if !self.advance(to, &mut message)? {
+                self.out[to as usize].messages.push_front(message);
+                return Ok(false);
+            }
+            self.after(to, &message.what);
+            if !matches!(message.what, What::Offer { .. }) {
+                self.sent.push_back(message.ticket);
+            }
+        }
+        Ok(self.out[to as usize].controls.is_empty())
+    }
+
+    fn after(&mut self, _to: u32, what: &What) {
+        if let What::Stream { id, .. } = what {
+            self.segment.offer(self.me, id.index).expect("open offers are in range").close();
+            self.offers.release(id.index);
+        }
+    }
+
+    /// Sends as much of `message` as goes; true when all of it went.
+    fn advance(&mut self, to: u32, message: &mut Outgoing<B>) -> Result<bool, Fault> {
+        let fault = |Junk| Fault { from: to };
+        match message.what {
+            What::Offer { record } => {
+                let out = &mut self.out[to as usize];
+                let room = out.producer.has_slot().map_err(fault)?;
+                if room {
+                    out.producer.push(record.header, record.envelope, &record.words);
+                    self.ring_bell(to);
+                }
+                Ok(room)
+            }
+            What::Message { envelope } if message.end <= INLINE => {
+                let out = &mut self.out[to as usize];
+                if !out.producer.has_slot().map_err(fault)? {
+                    return Ok(false);
+                }
+                let mut words = [0u64; INLINE_WORDS];
+                message.buffer.take(0, words.as_mut_ptr().cast(), message.end);
+                let header = Header { kind: kind::INLINE, aux: 0, len: message.end as u32 };
+                out.producer.push(header, envelope, &words[..message.end.div_ceil(8)]);
+                self.counters.inline += 1;
+                self.ring_bell(to);
+                Ok(true)
+            }
+            What::Message { envelope } if message.end <= self.ring_max => {
+                let out = &mut self.out[to as usize];
+                let len = message.end as u32;
+                if !out.producer.has_slot().map_err(fault)? {
+                    return Ok(false);
+                }
+                let Some(room) = out.producer.reserve(len).map_err(fault)? else { return Ok(false) };
+                message.buffer.take(0, room.as_ptr(), message.end);
+                out.producer.push(Header { kind: kind::BYTES, aux: 0, len }, envelope, &[]);
+                self.counters.ring += 1;
+                self.ring_bell(to);
+                Ok(true)
+            }
+            What::Message { envelope } => self.advance_cells(to, kind::CELLS, envelope, message),
+            What::Stream { token, .. } => self.advance_cells(to, kind::DATA, token.into(), message),
+        }
+    }
+
+    /// Fills cells and announces them, a batch at a time (the first cell alone, so that the receiver
+    /// can start); true when the message is sent.
+    fn advance_cells(&mut self, to: u32, kind: u8, envelope: u64, message: &mut Outgoing<B>) -> Result<bool, Fault> {
+        let total = message.end;
+        while message.position < total {
+            if !self.out[to as usize].producer.has_slot().map_err(|Junk| Fault { from: to })? {
+                return Ok(false);
+            }
+            let batch = if message.position == 0 { 1 } else { self.settings.cells_batch as usize };
+            let batch = batch.min(CELLS_PER_RECORD);
+            let mut portion = Portion {
+                total: total as u64,
+                offset: message.position as u64,
+                len: 0,
+                cells: [0; CELLS_PER_RECORD],
+                count: 0,
+            };
+            while portion.count < batch && message.position < total {
+                let Some((cell, room)) = self.pool.take() else { break };
+                let len = (total - message.position).min(CELL);
+                message.buffer.take(message.position, room.as_ptr(), len);
+                portion.cells[portion.count] = cell;
+                portion.count += 1;
+                portion.len += len as u32;
+                message.position += len;
+            }
+            if portion.count == 0 {
+                return Ok(false);
+            }
+            let record = Record::portion(kind, envelope, &portion);
+            self.out[to as usize].producer.push(record.header, record.envelope, &record.words);
+            self.ring_bell(to);
+        }
+        self.counters.cells += 1;
+        Ok(true)
+    }
+}
+
+impl<B> Offers<B> {
+    fn claim(&mut self) -> Option<u32> {
+        if let Some(index) = self.free.pop() {
+            return Some(index);
+        }
+        let index = self.open.len();
+        (index < OFFERS).then(|| {
+            self.open.push(None);
+            index as u32
+        })
+    }
+
+    fn release(&mut self, index: u32) {
+        self.open[index as usize] = None;
+        self.free.push(index);
+    }
+
+    fn find(&self, id: OfferId, to: u32) -> Option<&Open<B>> {
+        let open = self.open.get(id.index as usize)?.as_ref()?;
+        (open.usage == id.usage && open.to == to).then_some(open)
+    }
+}

@@ -1,0 +1,160 @@
+//! The records that travel in a pair's ring, and nowhere else defined.
+//!
+//! Header and envelope word are the slot's ([`crate::shm::ring`]); the payload words say:
+//!
+//! ```text
+//! kind    len           aux        envelope word   payload
+//! Inline  message       -          envelope        the message, up to 48 bytes
+//! Bytes   message       -          envelope        - (the message lies in the byte ring)
+//! Cells   this record   cells      envelope        w0 total length, w1 offset, w2..w5 16-bit cell numbers
+//! Data    this record   cells      receiver token  as Cells: part of a taken offer
+//! Offer   0             contiguous envelope        w0 length, w1 address, w2 use:32 | descriptor:32
+//! Clear   0             -          receiver token  w0 bytes wanted, w2 use:32 | descriptor:32
+//! Fin     0             -          -               w2 use:32 | descriptor:32
+//! ```
+//!
+//! Cells and Data records of one message come in order of their offsets; a message may take several.
+
+use crate::shm::pool::CELL;
+use crate::shm::ring::{Consumer, Header, Junk};
+
+/// Cells that one record can name.
+pub const CELLS_PER_RECORD: usize = 16;
+
+/// Kind numbers; 0 is no record.
+pub mod kind {
+    #![allow(missing_docs)]
+    pub const INLINE: u8 = 1;
+    pub const BYTES: u8 = 2;
+    pub const CELLS: u8 = 3;
+    pub const DATA: u8 = 4;
+    pub const OFFER: u8 = 5;
+    pub const CLEAR: u8 = 6;
+    pub const FIN: u8 = 7;
+}
+
+/// A record without bytes of its own in the ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// Header of the slot.
+    pub header: Header,
+    /// Envelope word of the slot.
+    pub envelope: u64,
+    /// Payload words.
+    pub words: [u64; 6],
+}
+
+/// Names a descriptor in one of its uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OfferId {
+    /// Number of the descriptor at its owner.
+    pub index: u32,
+    /// Which use of it.
+    pub usage: u32,
+}
+
+/// A message that its sender offers for one copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Offered {
+    /// Rank in the job of the sender.
+    pub from: u32,
+    /// The sender's descriptor.
+    pub id: OfferId,
+    /// Bytes in the message.
+    pub len: u64,
+    /// Address in the sender, or `None` when the bytes do not lie in a row there.
+    pub address: Option<u64>,
+}
+
+/// Part of a message in cells.
+#[derive(Clone, Copy, Debug)]
+pub struct Portion {
+    /// Bytes of the whole message.
+    pub total: u64,
+    /// Where in the message this portion starts.
+    pub offset: u64,
+    /// Bytes in this portion.
+    pub len: u32,
+    /// The sender's cells, `count` of them, all full but the last.
+    pub cells: [u16; CELLS_PER_RECORD],
+    /// How many cells.
+    pub count: usize,
+}
+
+impl OfferId {
+    fn word(self) -> u64 {
+        u64::from(self.usage) << 32 | u64::from(self.index)
+    }
+
+    fn of(word: u64) -> OfferId {
+        OfferId { index: word as u32, usage: (word >> 32) as u32 }
+    }
+}
+
+impl Record {
+    fn new(kind: u8, aux: u8, len: u32, envelope: u64, words: [u64; 6]) -> Record {
+        Record { header: Header { kind, aux, len }, envelope, words }
+    }
+
+    /// An offer of `len` bytes at `address` (or in pieces).
+    pub fn offer(envelope: u64, len: u64, address: Option<u64>, id: OfferId) -> Record {
+        let words = [len, address.unwrap_or(0), id.word(), 0, 0, 0];
+        Record::new(kind::OFFER, address.is_some() as u8, 0, envelope, words)
+    }
+
+    /// Asks the owner of a taken offer to send `wanted` bytes through cells to `token`.
+    pub fn clear(id: OfferId, token: u32, wanted: u64) -> Record {
+        Record::new(kind::CLEAR, 0, 0, token.into(), [wanted, 0, id.word(), 0, 0, 0])
+    }
+
+    /// Tells the owner of a taken offer that the copy is made.
+    pub fn fin(id: OfferId) -> Record {
+        Record::new(kind::FIN, 0, 0, 0, [0, 0, id.word(), 0, 0, 0])
+    }
+
+    /// A portion of a message; `kind` is CELLS or DATA.
+    pub fn portion(kind: u8, envelope: u64, portion: &Portion) -> Record {
+        let mut words = [portion.total, portion.offset, 0, 0, 0, 0];
+        for (index, cell) in portion.cells.iter().take(portion.count).enumerate() {
+            words[2 + index / 4] |= u64::from(*cell) << (index % 4 * 16);
+        }
+        Record::new(kind, portion.count as u8, portion.len, envelope, words)
+    }
+}
+
+/// Reads the portion in the slot that `ring` stands at.
+///
+/// # Errors
+/// `Junk` when lengths and cells do not fit each other.
+pub fn read_portion(ring: &Consumer, header: Header) -> Result<Portion, Junk> {
+    let count = usize::from(header.aux);
+    let (total, offset) = (ring.word(0), ring.word(1));
+    let full = header.len as usize <= count * CELL && header.len as usize + CELL > count * CELL;
+    let inside = offset.checked_add(u64::from(header.len)).is_some_and(|end| end <= total);
+    if count == 0 || count > CELLS_PER_RECORD || !full || !inside || total > isize::MAX as u64 {
+        return Err(Junk);
+    }
+    let mut cells = [0; CELLS_PER_RECORD];
+    for (index, cell) in cells.iter_mut().take(count).enumerate() {
+        *cell = (ring.word(2 + index / 4) >> (index % 4 * 16)) as u16;
+    }
+    Ok(Portion { total, offset, len: header.len, cells, count })
+}
+
+/// Reads the offer in the slot that `ring` stands at.
+///
+/// # Errors
+/// `Junk` for a length that no message has.
+pub fn read_offer(ring: &Consumer, header: Header, from: u32) -> Result<Offered, Junk> {
+    let len = ring.word(0);
+    if len > isize::MAX as u64 {
+        return Err(Junk);
+    }
+    let address = (header.aux != 0).then(|| ring.word(1));
+    Ok(Offered { from, id: OfferId::of(ring.word(2)), len, address })
+}
+
+/// The descriptor that a Clear or Fin record names.
+pub fn read_id(ring: &Consumer) -> OfferId {
+    OfferId::of(ring.word(2))
+}

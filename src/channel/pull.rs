@@ -1,0 +1,120 @@
+//! # Safety
+//! Reads another process's memory into buffers of the application, through the kernel's checks.
+//!
+//! The one copy (LiMIC 2005): the receiver reads a message out of the sender's memory. Each peer is
+//! tried once with a number that only the right process holds at the right place; whatever the kernel
+//! refuses, then or later, goes through cells instead.
+#![allow(unsafe_code)]
+
+use super::packet::Offered;
+use super::{Bytes, Channel, Fault};
+use crate::sys::cma;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::Ordering;
+
+/// Whether a peer's memory can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    Unknown,
+    Process(i32),
+    Never,
+}
+
+/// Bytes of a message read at a time when they have to be spread out afterwards.
+const BOUNCE: usize = 128 << 10;
+
+/// How an offer was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// All bytes are there; the sender knows.
+    Copied,
+    /// The bytes come as [`super::Arrival::Data`] for the token.
+    Streaming,
+    /// The sender has taken the offer back.
+    Withdrawn,
+}
+
+/// A number nobody can guess.
+pub(super) fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+impl<B: Bytes> Channel<B> {
+    /// Whether the offer still stands.
+    pub fn stands(&self, offered: &Offered) -> bool {
+        self.segment.offer(offered.from, offered.id.index).is_some_and(|offer| offer.stands(offered.id.usage))
+    }
+
+    /// Takes an offer and brings its first `wanted` bytes into `into`: by one copy, or else as data for `token`.
+    ///
+    /// # Errors
+    /// A [`Fault`] when the offer names no descriptor.
+    pub fn take_offer(&mut self, offered: &Offered, into: &B, wanted: usize, token: u32) -> Result<Taken, Fault> {
+        let from = offered.from;
+        let descriptor = self.segment.offer(from, offered.id.index).ok_or(Fault { from })?;
+        if !descriptor.take(offered.id.usage) {
+            return Ok(Taken::Withdrawn);
+        }
+        if wanted == 0 || self.pull(offered, into, wanted) {
+            if wanted > 0 {
+                self.counters.one_copies += 1;
+            }
+            self.finish_offer(from, offered.id)?;
+            return Ok(Taken::Copied);
+        }
+        self.clear(offered, token, wanted)?;
+        Ok(Taken::Streaming)
+    }
+
+    fn pull(&mut self, offered: &Offered, into: &B, wanted: usize) -> bool {
+        let Some(address) = offered.address else { return false };
+        if self.settings.one_copy == 0 {
+            return false;
+        }
+        let Reach::Process(pid) = self.reach_of(offered.from) else { return false };
+        let outcome = match into.in_a_row() {
+            // SAFETY: `wanted` bytes of the receive buffer, the caller's promise to MPI.
+            Some(local) => unsafe { cma::read(pid, address, local, wanted) },
+            None => bounce(pid, address, into, wanted),
+        };
+        if let Err(error) = &outcome
+            && self.settings.debug > 0
+        {
+            eprintln!("nearmpi: rank {} reads rank {} through cells: {error}", self.me, offered.from);
+        }
+        outcome.is_ok()
+    }
+
+    /// Tries, the first time, to read the peer's canary.
+    fn reach_of(&mut self, peer: u32) -> Reach {
+        if self.reach[peer as usize] == Reach::Unknown {
+            let block = self.segment.rank(peer);
+            let pid = block.pid.load(Ordering::Relaxed) as i32;
+            let (address, canary) =
+                (block.canary_address.load(Ordering::Relaxed), block.canary.load(Ordering::Relaxed));
+            let mut seen = 0u64;
+            // SAFETY: `seen` has eight bytes.
+            let outcome = unsafe { cma::read(pid, address, (&raw mut seen).cast(), size_of::<u64>()) };
+            let right = outcome.is_ok() && seen == canary;
+            if !right && self.settings.debug > 0 {
+                let why = outcome.err().map_or("its process number means another process here".into(), |e| e.to_string());
+                eprintln!("nearmpi: rank {} cannot read rank {peer}'s memory ({why}): two copies instead", self.me);
+            }
+            self.reach[peer as usize] = if right { Reach::Process(pid) } else { Reach::Never };
+        }
+        self.reach[peer as usize]
+    }
+}
+
+fn bounce<B: Bytes>(pid: i32, address: u64, into: &B, wanted: usize) -> std::io::Result<()> {
+    let mut scratch = vec![0u8; BOUNCE.min(wanted)];
+    let mut position = 0;
+    while position < wanted {
+        let len = (wanted - position).min(BOUNCE);
+        // SAFETY: `scratch` has `len` bytes.
+        unsafe { cma::read(pid, address.wrapping_add(position as u64), scratch.as_mut_ptr(), len)? };
+        into.put(position, scratch.as_ptr(), len);
+        position += len;
+    }
+    Ok(())
+}

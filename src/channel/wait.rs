@@ -1,0 +1,129 @@
+//! How a rank waits: it polls, then yields, then sleeps until somebody rings its bell.
+//!
+//! With a CPU per rank polling is cheapest and comes first for long; where ranks share CPUs the peer
+//! that is waited for may need this one, so yielding comes almost at once.
+
+use super::{Bytes, Channel};
+use crate::shm::bell::{Barriers, local_barrier};
+use crate::sys::cvar::Settings;
+use crate::sys::{cpu, futex};
+use std::time::Duration;
+
+/// Longest sleep at a time: a waiting rank looks after itself that often.
+const NAP: Duration = Duration::from_millis(100);
+
+/// What to do after a poll that found nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Poll again.
+    Poll,
+    /// Give way to other threads of this CPU.
+    Yield,
+    /// Sleep.
+    Sleep,
+}
+
+/// One wait's patience.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    polls: u64,
+    yields: u64,
+    polls_left: u64,
+    yields_left: u64,
+}
+
+impl Patience {
+    /// For a job that is `oversubscribed` or not.
+    pub fn new(settings: &Settings, oversubscribed: bool) -> Patience {
+        let polls = if oversubscribed { settings.spin_shared } else { settings.spin };
+        Patience { polls, yields: settings.yields, polls_left: polls, yields_left: settings.yields }
+    }
+
+    /// Something came: start anew.
+    pub fn renew(&mut self) {
+        (self.polls_left, self.yields_left) = (self.polls, self.yields);
+    }
+
+    /// After a poll in vain.
+    #[inline]
+    pub fn next(&mut self) -> Next {
+        if self.polls_left > 0 {
+            self.polls_left -= 1;
+            return Next::Poll;
+        }
+        if self.yields_left > 0 {
+            self.yields_left -= 1;
+            return Next::Yield;
+        }
+        Next::Sleep
+    }
+}
+
+impl<B: Bytes> Channel<B> {
+    /// Patience for a wait that starts now.
+    pub fn patience(&self) -> Patience {
+        Patience::new(&self.settings, self.segment.oversubscribed())
+    }
+
+    /// Announces sleep. The caller polls once more, then [`Bed::sleep`]s unless something came, and
+    /// then says [`Channel::awake`] unless another of its threads sleeps on.
+    pub fn announce_sleep(&mut self) -> Bed {
+        self.counters.sleeps += 1;
+        let bell = &self.segment.rank(self.me).bell;
+        let ticket = bell.announce(|| match self.barriers {
+            Barriers::Local => local_barrier(),
+            Barriers::Remote => {
+                cpu::barrier_everywhere();
+            }
+        });
+        Bed { segment: self.segment.clone(), me: self.me, ticket }
+    }
+
+    /// No thread of this rank sleeps any more.
+    pub fn awake(&self) {
+        self.segment.rank(self.me).bell.awake();
+    }
+
+    /// Wakes this rank's own sleeping threads.
+    pub fn wake_own(&self) {
+        let bell = &self.segment.rank(self.me).bell;
+        bell.shake();
+        futex::wake_all(bell.word());
+    }
+}
+
+/// A place to sleep without holding the channel.
+pub struct Bed {
+    segment: std::sync::Arc<crate::shm::segment::Segment>,
+    me: u32,
+    ticket: u32,
+}
+
+impl Bed {
+    /// Sleeps until the bell rings, for a nap at most.
+    pub fn sleep(&self) {
+        futex::wait(self.segment.rank(self.me).bell.word(), self.ticket, NAP);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_polls_then_yields_then_sleeps() {
+        let settings = Settings::read(|name| match name {
+            "NEARMPI_SPIN" => Some("2".into()),
+            "NEARMPI_YIELDS" => Some("1".into()),
+            _ => None,
+        })
+        .unwrap();
+        let mut patience = Patience::new(&settings, false);
+        let mut steps: Vec<Next> = (0..4).map(|_| patience.next()).collect();
+        assert_eq!(steps, [Next::Poll, Next::Poll, Next::Yield, Next::Sleep]);
+        patience.renew();
+        steps.truncate(0);
+        steps.extend((0..2).map(|_| patience.next()));
+        assert_eq!(steps, [Next::Poll, Next::Poll]);
+    }
+}
