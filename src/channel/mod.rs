@@ -16,7 +16,7 @@ use crate::shm::segment::Segment;
 use crate::sys::cvar::Settings;
 use crate::sys::futex;
 use outgoing::{Offers, Out};
-use packet::{Offered, OfferId, Portion, Record, kind};
+use packet::{OfferId, Offered, Portion, Record, kind};
 use pull::Reach;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -214,7 +214,11 @@ impl<B: Bytes> Channel<B> {
             if let Some(arrival) = self.poll_ring(source)? {
                 return Ok(Some(arrival));
             }
-            self.next = if source + 1 == self.rings.len() as u32 { 0 } else { source + 1 };
+            self.next = if source + 1 == self.rings.len() as u32 {
+                0
+            } else {
+                source + 1
+            };
         }
         Ok(self.sent.pop_front().map(Arrival::Sent))
     }
@@ -230,20 +234,36 @@ impl<B: Bytes> Channel<B> {
             };
             let envelope = ring.envelope();
             let arrival = match header.kind {
-                kind::INLINE if header.len as usize <= crate::shm::ring::INLINE => {
-                    Arrival::Message { from, envelope, data: ring.payload(), len: header.len as usize }
-                }
+                kind::INLINE if header.len as usize <= crate::shm::ring::INLINE => Arrival::Message {
+                    from,
+                    envelope,
+                    data: ring.payload(),
+                    len: header.len as usize,
+                },
                 kind::BYTES => {
                     let data = ring.bytes(header.len).map_err(fault)?.as_ptr();
-                    Arrival::Message { from, envelope, data, len: header.len as usize }
+                    Arrival::Message {
+                        from,
+                        envelope,
+                        data,
+                        len: header.len as usize,
+                    }
                 }
                 kind::CELLS => {
                     let portion = packet::read_portion(ring, header).map_err(fault)?;
-                    Arrival::Portion { from, envelope, portion }
+                    Arrival::Portion {
+                        from,
+                        envelope,
+                        portion,
+                    }
                 }
                 kind::DATA => {
                     let portion = packet::read_portion(ring, header).map_err(fault)?;
-                    Arrival::Data { from, token: envelope as u32, portion }
+                    Arrival::Data {
+                        from,
+                        token: envelope as u32,
+                        portion,
+                    }
                 }
                 kind::OFFER => {
                     let offered = packet::read_offer(ring, header, from).map_err(fault)?;

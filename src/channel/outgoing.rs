@@ -93,7 +93,10 @@ impl<B: Bytes> Channel<B> {
             rings,
             pool,
             waiting: Vec::new(),
-            offers: Offers { open: Vec::new(), free: Vec::new() },
+            offers: Offers {
+                open: Vec::new(),
+                free: Vec::new(),
+            },
             reach: vec![Reach::Unknown; ranks as usize],
             canary: Box::new(super::pull::random()),
             sent: VecDeque::new(),
@@ -106,7 +109,9 @@ impl<B: Bytes> Channel<B> {
         let block = channel.segment.rank(me);
         block.pid.store(std::process::id(), Ordering::Relaxed);
         block.canary.store(*channel.canary, Ordering::Relaxed);
-        block.canary_address.store(&raw const *channel.canary as u64, Ordering::Relaxed);
+        block
+            .canary_address
+            .store(&raw const *channel.canary as u64, Ordering::Relaxed);
         block.life.store(Life::Attached as u32, Ordering::Release);
         channel
     }
@@ -132,7 +137,11 @@ impl<B: Bytes> Channel<B> {
         let mut words = [0u64; INLINE_WORDS];
         // SAFETY: the caller's promise; `words` has 48 bytes.
         unsafe { copy::few(data, words.as_mut_ptr().cast(), len) };
-        let header = Header { kind: kind::INLINE, aux: 0, len: len as u32 };
+        let header = Header {
+            kind: kind::INLINE,
+            aux: 0,
+            len: len as u32,
+        };
         out.producer.push(header, envelope, &words[..len.div_ceil(8)]);
         self.counters.inline += 1;
         self.ring_bell(to);
@@ -142,8 +151,13 @@ impl<B: Bytes> Channel<B> {
     /// Sends a message by value, through the ring or through cells.
     pub fn send(&mut self, to: u32, envelope: u64, buffer: &B, ticket: Ticket) -> Result<Sent, Fault> {
         let end = buffer.len();
-        let message =
-            Outgoing { ticket, what: What::Message { envelope }, buffer: buffer.clone(), position: 0, end };
+        let message = Outgoing {
+            ticket,
+            what: What::Message { envelope },
+            buffer: buffer.clone(),
+            position: 0,
+            end,
+        };
         self.start(to, message)
     }
 
@@ -153,20 +167,39 @@ impl<B: Bytes> Channel<B> {
     /// `Ok(None)` when all descriptors are in use.
     pub fn offer(&mut self, to: u32, envelope: u64, buffer: &B, ticket: Ticket) -> Result<Option<OfferId>, Fault> {
         let len = buffer.len();
-        let Some(index) = self.offers.claim() else { return Ok(None) };
-        let usage = self.segment.offer(self.me, index).expect("claimed numbers are in range").open();
-        self.offers.open[index as usize] = Some(Open { ticket, to, usage, buffer: buffer.clone() });
+        let Some(index) = self.offers.claim() else {
+            return Ok(None);
+        };
+        let usage = self
+            .segment
+            .offer(self.me, index)
+            .expect("claimed numbers are in range")
+            .open();
+        self.offers.open[index as usize] = Some(Open {
+            ticket,
+            to,
+            usage,
+            buffer: buffer.clone(),
+        });
         let id = OfferId { index, usage };
         let record = Record::offer(envelope, len as u64, buffer.in_a_row().map(|at| at as u64), id);
         self.counters.offers += 1;
-        let message = Outgoing { ticket, what: What::Offer { record }, buffer: buffer.clone(), position: 0, end: 0 };
+        let message = Outgoing {
+            ticket,
+            what: What::Offer { record },
+            buffer: buffer.clone(),
+            position: 0,
+            end: 0,
+        };
         self.start(to, message)?;
         Ok(Some(id))
     }
 
     /// Takes an offer back; false when the receiver has taken it.
     pub fn withdraw(&mut self, id: OfferId) -> bool {
-        let Some(offer) = self.segment.offer(self.me, id.index) else { return false };
+        let Some(offer) = self.segment.offer(self.me, id.index) else {
+            return false;
+        };
         let back = offer.withdraw(id.usage);
         if back {
             self.offers.release(id.index);
@@ -214,15 +247,30 @@ impl<B: Bytes> Channel<B> {
     pub(super) fn start_stream(&mut self, from: u32, id: OfferId, token: u32, wanted: u64) -> Result<(), Fault> {
         let open = self.offers.find(id, from).ok_or(Fault { from })?;
         let (ticket, buffer) = (open.ticket, open.buffer.clone());
-        let end = usize::try_from(wanted).ok().filter(|&end| end <= buffer.len()).ok_or(Fault { from })?;
-        self.start(from, Outgoing { ticket, what: What::Stream { token, id }, buffer, position: 0, end })?;
+        let end = usize::try_from(wanted)
+            .ok()
+            .filter(|&end| end <= buffer.len())
+            .ok_or(Fault { from })?;
+        self.start(
+            from,
+            Outgoing {
+                ticket,
+                what: What::Stream { token, id },
+                buffer,
+                position: 0,
+                end,
+            },
+        )?;
         Ok(())
     }
 
     /// The receiver has made the copy.
     pub(super) fn close_offer(&mut self, from: u32, id: OfferId) -> Result<Ticket, Fault> {
         let ticket = self.offers.find(id, from).ok_or(Fault { from })?.ticket;
-        self.segment.offer(self.me, id.index).expect("found offers are in range").close();
+        self.segment
+            .offer(self.me, id.index)
+            .expect("found offers are in range")
+            .close();
         self.offers.release(id.index);
         Ok(ticket)
     }
@@ -275,7 +323,10 @@ impl<B: Bytes> Channel<B> {
 
     fn after(&mut self, _to: u32, what: &What) {
         if let What::Stream { id, .. } = what {
-            self.segment.offer(self.me, id.index).expect("open offers are in range").close();
+            self.segment
+                .offer(self.me, id.index)
+                .expect("open offers are in range")
+                .close();
             self.offers.release(id.index);
         }
     }
@@ -300,7 +351,11 @@ impl<B: Bytes> Channel<B> {
                 }
                 let mut words = [0u64; INLINE_WORDS];
                 message.buffer.take(0, words.as_mut_ptr().cast(), message.end);
-                let header = Header { kind: kind::INLINE, aux: 0, len: message.end as u32 };
+                let header = Header {
+                    kind: kind::INLINE,
+                    aux: 0,
+                    len: message.end as u32,
+                };
                 out.producer.push(header, envelope, &words[..message.end.div_ceil(8)]);
                 self.counters.inline += 1;
                 self.ring_bell(to);
@@ -312,9 +367,19 @@ impl<B: Bytes> Channel<B> {
                 if !out.producer.has_slot().map_err(fault)? {
                     return Ok(false);
                 }
-                let Some(room) = out.producer.reserve(len).map_err(fault)? else { return Ok(false) };
+                let Some(room) = out.producer.reserve(len).map_err(fault)? else {
+                    return Ok(false);
+                };
                 message.buffer.take(0, room.as_ptr(), message.end);
-                out.producer.push(Header { kind: kind::BYTES, aux: 0, len }, envelope, &[]);
+                out.producer.push(
+                    Header {
+                        kind: kind::BYTES,
+                        aux: 0,
+                        len,
+                    },
+                    envelope,
+                    &[],
+                );
                 self.counters.ring += 1;
                 self.ring_bell(to);
                 Ok(true)
@@ -329,10 +394,18 @@ impl<B: Bytes> Channel<B> {
     fn advance_cells(&mut self, to: u32, kind: u8, envelope: u64, message: &mut Outgoing<B>) -> Result<bool, Fault> {
         let total = message.end;
         while message.position < total {
-            if !self.out[to as usize].producer.has_slot().map_err(|Junk| Fault { from: to })? {
+            if !self.out[to as usize]
+                .producer
+                .has_slot()
+                .map_err(|Junk| Fault { from: to })?
+            {
                 return Ok(false);
             }
-            let batch = if message.position == 0 { 1 } else { self.settings.cells_batch as usize };
+            let batch = if message.position == 0 {
+                1
+            } else {
+                self.settings.cells_batch as usize
+            };
             let batch = batch.min(CELLS_PER_RECORD);
             let mut portion = Portion {
                 total: total as u64,
@@ -354,7 +427,9 @@ impl<B: Bytes> Channel<B> {
                 return Ok(false);
             }
             let record = Record::portion(kind, envelope, &portion);
-            self.out[to as usize].producer.push(record.header, record.envelope, &record.words);
+            self.out[to as usize]
+                .producer
+                .push(record.header, record.envelope, &record.words);
             self.ring_bell(to);
         }
         self.counters.cells += 1;

@@ -87,13 +87,20 @@ impl OfferId {
     }
 
     fn of(word: u64) -> OfferId {
-        OfferId { index: word as u32, usage: (word >> 32) as u32 }
+        OfferId {
+            index: word as u32,
+            usage: (word >> 32) as u32,
+        }
     }
 }
 
 impl Record {
     fn new(kind: u8, aux: u8, len: u32, envelope: u64, words: [u64; 6]) -> Record {
-        Record { header: Header { kind, aux, len }, envelope, words }
+        Record {
+            header: Header { kind, aux, len },
+            envelope,
+            words,
+        }
     }
 
     /// An offer of `len` bytes at `address` (or in pieces).
@@ -130,7 +137,9 @@ pub fn read_portion(ring: &Consumer, header: Header) -> Result<Portion, Junk> {
     let count = usize::from(header.aux);
     let (total, offset) = (ring.word(0), ring.word(1));
     let full = header.len as usize <= count * CELL && header.len as usize + CELL > count * CELL;
-    let inside = offset.checked_add(u64::from(header.len)).is_some_and(|end| end <= total);
+    let inside = offset
+        .checked_add(u64::from(header.len))
+        .is_some_and(|end| end <= total);
     if count == 0 || count > CELLS_PER_RECORD || !full || !inside || total > isize::MAX as u64 {
         return Err(Junk);
     }
@@ -138,7 +147,13 @@ pub fn read_portion(ring: &Consumer, header: Header) -> Result<Portion, Junk> {
     for (index, cell) in cells.iter_mut().take(count).enumerate() {
         *cell = (ring.word(2 + index / 4) >> (index % 4 * 16)) as u16;
     }
-    Ok(Portion { total, offset, len: header.len, cells, count })
+    Ok(Portion {
+        total,
+        offset,
+        len: header.len,
+        cells,
+        count,
+    })
 }
 
 /// Reads the offer in the slot that `ring` stands at.
@@ -151,7 +166,12 @@ pub fn read_offer(ring: &Consumer, header: Header, from: u32) -> Result<Offered,
         return Err(Junk);
     }
     let address = (header.aux != 0).then(|| ring.word(1));
-    Ok(Offered { from, id: OfferId::of(ring.word(2)), len, address })
+    Ok(Offered {
+        from,
+        id: OfferId::of(ring.word(2)),
+        len,
+        address,
+    })
 }
 
 /// The descriptor that a Clear or Fin record names.

@@ -23,15 +23,13 @@ pub(super) enum Reach {
 /// Bytes of a message read at a time when they have to be spread out afterwards.
 const BOUNCE: usize = 128 << 10;
 
-/// How an offer was met.
+/// How a claimed offer was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum Brought {
     /// All bytes are there; the sender knows.
     Copied,
     /// The bytes come as [`super::Arrival::Data`] for the token.
     Streaming,
-    /// The sender has taken the offer back.
-    Withdrawn,
 }
 
 /// A number nobody can guess.
@@ -42,28 +40,37 @@ pub(super) fn random() -> u64 {
 impl<B: Bytes> Channel<B> {
     /// Whether the offer still stands.
     pub fn stands(&self, offered: &Offered) -> bool {
-        self.segment.offer(offered.from, offered.id.index).is_some_and(|offer| offer.stands(offered.id.usage))
+        self.segment
+            .offer(offered.from, offered.id.index)
+            .is_some_and(|offer| offer.stands(offered.id.usage))
     }
 
-    /// Takes an offer and brings its first `wanted` bytes into `into`: by one copy, or else as data for `token`.
+    /// Claims an offer: from now on its sender cannot withdraw it. False when it has done so before.
+    pub fn claim(&self, offered: &Offered) -> bool {
+        self.segment
+            .offer(offered.from, offered.id.index)
+            .is_some_and(|offer| offer.take(offered.id.usage))
+    }
+
+    /// Gives a claimed offer back: no receive wants it yet.
+    pub fn give_back(&self, offered: &Offered) {
+        if let Some(offer) = self.segment.offer(offered.from, offered.id.index) {
+            offer.give_back(offered.id.usage);
+        }
+    }
+
+    /// Brings the first `wanted` bytes of a claimed offer into `into`: by one copy, or else as data for `token`.
     ///
     /// # Errors
-    /// A [`Fault`] when the offer names no descriptor.
-    pub fn take_offer(&mut self, offered: &Offered, into: &B, wanted: usize, token: u32) -> Result<Taken, Fault> {
-        let from = offered.from;
-        let descriptor = self.segment.offer(from, offered.id.index).ok_or(Fault { from })?;
-        if !descriptor.take(offered.id.usage) {
-            return Ok(Taken::Withdrawn);
-        }
+    /// A [`Fault`] when the sender's ring makes no sense.
+    pub fn bring(&mut self, offered: &Offered, into: &B, wanted: usize, token: u32) -> Result<Brought, Fault> {
         if wanted == 0 || self.pull(offered, into, wanted) {
-            if wanted > 0 {
-                self.counters.one_copies += 1;
-            }
-            self.finish_offer(from, offered.id)?;
-            return Ok(Taken::Copied);
+            self.counters.one_copies += u64::from(wanted > 0);
+            self.finish_offer(offered.from, offered.id)?;
+            return Ok(Brought::Copied);
         }
         self.clear(offered, token, wanted)?;
-        Ok(Taken::Streaming)
+        Ok(Brought::Streaming)
     }
 
     fn pull(&mut self, offered: &Offered, into: &B, wanted: usize) -> bool {
@@ -71,7 +78,9 @@ impl<B: Bytes> Channel<B> {
         if self.settings.one_copy == 0 {
             return false;
         }
-        let Reach::Process(pid) = self.reach_of(offered.from) else { return false };
+        let Reach::Process(pid) = self.reach_of(offered.from) else {
+            return false;
+        };
         let outcome = match into.in_a_row() {
             // SAFETY: `wanted` bytes of the receive buffer, the caller's promise to MPI.
             Some(local) => unsafe { cma::read(pid, address, local, wanted) },
@@ -80,7 +89,10 @@ impl<B: Bytes> Channel<B> {
         if let Err(error) = &outcome
             && self.settings.debug > 0
         {
-            eprintln!("nearmpi: rank {} reads rank {} through cells: {error}", self.me, offered.from);
+            eprintln!(
+                "nearmpi: rank {} reads rank {} through cells: {error}",
+                self.me, offered.from
+            );
         }
         outcome.is_ok()
     }
@@ -90,15 +102,24 @@ impl<B: Bytes> Channel<B> {
         if self.reach[peer as usize] == Reach::Unknown {
             let block = self.segment.rank(peer);
             let pid = block.pid.load(Ordering::Relaxed) as i32;
-            let (address, canary) =
-                (block.canary_address.load(Ordering::Relaxed), block.canary.load(Ordering::Relaxed));
+            let (address, canary) = (
+                block.canary_address.load(Ordering::Relaxed),
+                block.canary.load(Ordering::Relaxed),
+            );
             let mut seen = 0u64;
             // SAFETY: `seen` has eight bytes.
             let outcome = unsafe { cma::read(pid, address, (&raw mut seen).cast(), size_of::<u64>()) };
             let right = outcome.is_ok() && seen == canary;
             if !right && self.settings.debug > 0 {
-                let why = outcome.err().map_or("its process number means another process here".into(), |e| e.to_string());
-                eprintln!("nearmpi: rank {} cannot read rank {peer}'s memory ({why}): two copies instead", self.me);
+                let why = outcome
+                    .err()
+                    .map_or("its process number means another process here".into(), |e| {
+                        e.to_string()
+                    });
+                eprintln!(
+                    "nearmpi: rank {} cannot read rank {peer}'s memory ({why}): two copies instead",
+                    self.me
+                );
             }
             self.reach[peer as usize] = if right { Reach::Process(pid) } else { Reach::Never };
         }

@@ -35,8 +35,17 @@ pub struct Patience {
 impl Patience {
     /// For a job that is `oversubscribed` or not.
     pub fn new(settings: &Settings, oversubscribed: bool) -> Patience {
-        let polls = if oversubscribed { settings.spin_shared } else { settings.spin };
-        Patience { polls, yields: settings.yields, polls_left: polls, yields_left: settings.yields }
+        let polls = if oversubscribed {
+            settings.spin_shared
+        } else {
+            settings.spin
+        };
+        Patience {
+            polls,
+            yields: settings.yields,
+            polls_left: polls,
+            yields_left: settings.yields,
+        }
     }
 
     /// Something came: start anew.
@@ -76,7 +85,11 @@ impl<B: Bytes> Channel<B> {
                 cpu::barrier_everywhere();
             }
         });
-        Bed { segment: self.segment.clone(), me: self.me, ticket }
+        Bed {
+            segment: self.segment.clone(),
+            me: self.me,
+            ticket,
+        }
     }
 
     /// No thread of this rank sleeps any more.

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::datatype::Datatype;
+use crate::sys::copy;
 use std::rc::Rc;
 
 /// Application memory as one message: an address and how its bytes lie there.
@@ -22,6 +23,8 @@ pub struct Buffer {
 pub enum Layout {
     /// This many bytes in a row.
     Bytes(usize),
+    /// A copy of ours, in a row at the address.
+    Kept(Rc<[u8]>),
     /// `count` elements of a datatype with gaps or another order.
     Typed {
         /// Number of elements.
@@ -56,11 +59,31 @@ impl Buffer {
         }
     }
 
+    /// A copy of `buffer`'s bytes in memory of ours.
+    pub fn kept(buffer: &Buffer) -> Buffer {
+        let mut bytes: Rc<[u8]> = vec![0; buffer.len()].into();
+        if let Some(room) = Rc::get_mut(&mut bytes) {
+            // SAFETY: the program owns the buffer's memory; `room` has the message's length.
+            unsafe { buffer.pack(0, room.as_mut_ptr(), room.len()) };
+        }
+        Buffer {
+            address: bytes.as_ptr().cast_mut(),
+            layout: Layout::Kept(bytes),
+        }
+    }
+
+    /// Whether the bytes lie in a row at the address.
+    #[inline]
+    pub fn is_in_a_row(&self) -> bool {
+        !matches!(self.layout, Layout::Typed { .. })
+    }
+
     /// Bytes of data in the message.
     #[inline]
     pub fn len(&self) -> usize {
         match &self.layout {
             Layout::Bytes(len) => *len,
+            Layout::Kept(bytes) => bytes.len(),
             Layout::Typed { count, datatype } => count * datatype.size(),
         }
     }
@@ -79,7 +102,7 @@ impl Buffer {
     pub unsafe fn pack(&self, position: usize, out: *mut u8, len: usize) {
         match &self.layout {
             // SAFETY: the caller's promise.
-            Layout::Bytes(_) => unsafe { std::ptr::copy_nonoverlapping(self.address.add(position), out, len) },
+            Layout::Bytes(_) | Layout::Kept(_) => unsafe { copy::bytes(self.address.add(position), out, len) },
             // SAFETY: the caller's promise.
             Layout::Typed { count, datatype } => unsafe { datatype.pack(self.address, *count, position, out, len) },
         }
@@ -93,7 +116,7 @@ impl Buffer {
     pub unsafe fn unpack(&self, position: usize, from: *const u8, len: usize) {
         match &self.layout {
             // SAFETY: the caller's promise.
-            Layout::Bytes(_) => unsafe { std::ptr::copy_nonoverlapping(from, self.address.add(position), len) },
+            Layout::Bytes(_) | Layout::Kept(_) => unsafe { copy::bytes(from, self.address.add(position), len) },
             // SAFETY: the caller's promise.
             Layout::Typed { count, datatype } => unsafe { datatype.unpack(self.address, *count, position, from, len) },
         }

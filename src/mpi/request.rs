@@ -1,13 +1,327 @@
 //! Requests: what has been started and is not yet waited for (MPI-4.1 §3.7).
 
+use super::buffer::Buffer;
+use super::comm::Comm;
+use super::error::{Error, Result};
+use super::pt2pt::matching::{Envelope, Token};
+use super::pt2pt::persistent::Persistent;
+use super::pt2pt::unexpected::Stored;
 use super::status::Status;
+use super::world::{Hold, State};
+use crate::channel::packet::OfferId;
+use crate::fail;
+use std::rc::Rc;
 
 /// Key of a request in [`super::world::State::requests`].
 pub type RequestKey = u32;
 
 /// A started operation.
-#[derive(Debug)]
 pub struct Request {
-    /// Set when the operation is over.
+    /// What it is.
+    pub kind: Kind,
+    /// Its communicator, whose error handler gets its errors.
+    pub comm: Option<Rc<Comm>>,
+    /// Set when the operation is over: how it ended.
     pub done: Option<Status>,
+    /// What went wrong, if something did.
+    pub error: Option<Error>,
+    /// Freed by the program while under way: goes when it is over.
+    pub detached: bool,
+}
+
+/// Kinds of operation.
+pub enum Kind {
+    /// Nothing is left to do.
+    Over,
+    /// A send; the offer it stands in, if it was offered.
+    Send(Option<OfferId>),
+    /// A send from the program's attached buffer, of which it holds this many bytes.
+    Buffered(usize),
+    /// A receive.
+    Recv(Receive),
+    /// A message matched by a probe, not yet received (`MPI_Message`).
+    Matched(Envelope, Stored),
+    /// A persistent operation.
+    Persistent(Box<Persistent>),
+    /// A generalized request; what it calls back is the C edge's business.
+    Generalized(Box<dyn Generalized>),
+}
+
+/// A receive under way.
+pub struct Receive {
+    /// Where the message goes.
+    pub buffer: Buffer,
+    /// Its place in the queue of posted receives, while it has one.
+    pub posted: Option<Token>,
+    /// The message it took, while its bytes come in pieces.
+    pub coming: Option<Coming>,
+}
+
+/// A message that comes in pieces for a receive.
+#[derive(Clone, Copy, Debug)]
+pub struct Coming {
+    /// Rank in the job of the sender.
+    pub from: u32,
+    /// Envelope.
+    pub envelope: Envelope,
+    /// Bytes in the message.
+    pub len: usize,
+    /// Bytes that have been asked for.
+    pub wanted: usize,
+}
+
+/// Call-backs of a generalized request (MPI-4.1 §13.2).
+pub trait Generalized {
+    /// Fills in the status of the completed operation. Runs outside the gate.
+    fn query(&mut self) -> (Status, Result<()>);
+    /// Frees what the program attached. Runs outside the gate.
+    fn free(&mut self) -> Result<()>;
+    /// The program wants the operation cancelled. Runs outside the gate.
+    fn cancel(&mut self, complete: bool) -> Result<()>;
+}
+
+/// How an operation ended.
+pub struct Outcome {
+    /// Its status.
+    pub status: Status,
+    /// Its error.
+    pub error: Option<Error>,
+    /// Whether the handle still names a (persistent) request.
+    pub kept: bool,
+}
+
+impl Request {
+    /// A request under way.
+    #[inline]
+    pub fn new(kind: Kind, comm: Option<Rc<Comm>>) -> Request {
+        Request {
+            kind,
+            comm,
+            done: None,
+            error: None,
+            detached: false,
+        }
+    }
+
+    /// A request that is over.
+    pub fn over(status: Status) -> Request {
+        Request {
+            kind: Kind::Over,
+            comm: None,
+            done: Some(status),
+            error: None,
+            detached: false,
+        }
+    }
+}
+
+impl State {
+    /// Stores a request.
+    ///
+    /// # Errors
+    /// `NoMem` when there are 2^22 already.
+    #[inline]
+    pub fn add_request(&mut self, request: Request) -> Result<RequestKey> {
+        match self.requests.insert(request) {
+            Some(key) => Ok(key),
+            None => fail!(NoMem, "there are 4194304 requests already; complete or free some"),
+        }
+    }
+
+    /// Ends an operation; a request that the program has let go of is removed.
+    pub fn complete(&mut self, key: RequestKey, status: Status, error: Option<Error>) {
+        let Some(request) = self.requests.get_mut(key) else {
+            return;
+        };
+        if let Kind::Buffered(len) = request.kind {
+            self.engine.buffered.give_back(len);
+        }
+        let error_class = error.as_ref().map_or(0, |error| error.class() as i32);
+        request.done = Some(Status {
+            error: error_class,
+            ..status
+        });
+        request.error = error;
+        if request.detached {
+            self.requests.remove(key);
+        }
+    }
+
+    /// Whether a wait for the request would return at once. An inactive persistent request counts.
+    #[inline]
+    pub fn is_over(&self, key: RequestKey) -> bool {
+        match self.requests.get(key) {
+            Some(Request {
+                kind: Kind::Persistent(persistent),
+                ..
+            }) => persistent.active.is_none_or(|active| self.is_over(active)),
+            Some(request) => request.done.is_some(),
+            None => true,
+        }
+    }
+
+    /// Whether the request is persistent and not started.
+    pub fn is_inactive(&self, key: RequestKey) -> bool {
+        matches!(self.requests.get(key),
+            Some(Request { kind: Kind::Persistent(persistent), .. }) if persistent.active.is_none())
+    }
+}
+
+/// How a request that is over ended; it stays as it is (`MPI_Request_get_status`).
+pub fn inspect(hold: &mut Hold, key: RequestKey) -> (Status, Result<()>) {
+    let mut key = key;
+    if let Some(Request {
+        kind: Kind::Persistent(persistent),
+        ..
+    }) = hold.requests.get(key)
+    {
+        match persistent.active {
+            Some(active) => key = active,
+            None => return (Status::EMPTY, Ok(())),
+        }
+    }
+    if let Some(answer) = with_generalized(hold, key, |generalized| generalized.query()) {
+        return answer;
+    }
+    let status = hold
+        .requests
+        .get(key)
+        .and_then(|request| request.done)
+        .unwrap_or(Status::EMPTY);
+    (status, Ok(()))
+}
+
+/// Takes the outcome of a request that is over. A persistent one becomes inactive, any other is freed.
+pub fn finish(hold: &mut Hold, key: RequestKey) -> Outcome {
+    if let Some(Request {
+        kind: Kind::Persistent(persistent),
+        ..
+    }) = hold.requests.get_mut(key)
+    {
+        let Some(active) = persistent.active.take() else {
+            return Outcome {
+                status: Status::EMPTY,
+                error: None,
+                kept: true,
+            };
+        };
+        return Outcome {
+            kept: true,
+            ..finish(hold, active)
+        };
+    }
+    if let Some((status, asked)) = with_generalized(hold, key, |generalized| generalized.query()) {
+        let freed = with_generalized(hold, key, |generalized| generalized.free()).unwrap_or(Ok(()));
+        hold.requests.remove(key);
+        return Outcome {
+            status,
+            error: asked.and(freed).err(),
+            kept: false,
+        };
+    }
+    match hold.requests.remove(key) {
+        Some(request) => {
+            let status = request.done.unwrap_or(Status::EMPTY);
+            Outcome {
+                status,
+                error: request.error,
+                kept: false,
+            }
+        }
+        None => Outcome {
+            status: Status::EMPTY,
+            error: None,
+            kept: false,
+        },
+    }
+}
+
+/// Frees a request; one under way goes on and frees itself at its end (MPI-4.1 §3.7.3).
+///
+/// # Errors
+/// What the call-back of a generalized request returns.
+pub fn free(hold: &mut Hold, key: RequestKey) -> Result<()> {
+    let active = match hold.requests.get(key) {
+        Some(Request {
+            kind: Kind::Persistent(persistent),
+            ..
+        }) => persistent.active,
+        _ => None,
+    };
+    if let Some(active) = active {
+        free(hold, active)?;
+    }
+    let Some(request) = hold.requests.get_mut(key) else {
+        return Ok(());
+    };
+    let over = request.done.is_some();
+    match &request.kind {
+        Kind::Generalized(_) if over => {
+            let freed = with_generalized(hold, key, |generalized| generalized.free()).unwrap_or(Ok(()));
+            hold.requests.remove(key);
+            freed
+        }
+        Kind::Persistent(_) => {
+            hold.requests.remove(key);
+            Ok(())
+        }
+        _ => {
+            request.detached = true;
+            if over {
+                hold.requests.remove(key);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Tries to cancel an operation; it then still has to be waited for (MPI-4.1 §3.8.4). Receives that
+/// have matched, and sends whose message has left, go on as if nothing had been asked.
+///
+/// # Errors
+/// What the call-back of a generalized request returns.
+pub fn cancel(hold: &mut Hold, key: RequestKey) -> Result<()> {
+    let cancelled = Status {
+        cancelled: true,
+        ..Status::EMPTY
+    };
+    let state: &mut State = hold;
+    let Some(request) = state.requests.get(key) else {
+        return Ok(());
+    };
+    let back = match &request.kind {
+        Kind::Recv(Receive {
+            posted: Some(token), ..
+        }) => state.engine.posted.cancel(*token),
+        Kind::Send(Some(id)) if request.done.is_none() => state.engine.channel.withdraw(*id),
+        Kind::Persistent(persistent) => {
+            let active = persistent.active;
+            return active.map_or(Ok(()), |active| cancel(hold, active));
+        }
+        Kind::Generalized(_) => {
+            let complete = request.done.is_some();
+            return with_generalized(hold, key, |generalized| generalized.cancel(complete)).unwrap_or(Ok(()));
+        }
+        _ => false,
+    };
+    if back {
+        state.complete(key, cancelled, None);
+    }
+    Ok(())
+}
+
+/// Runs a call-back of a generalized request with the gate open.
+fn with_generalized<R>(hold: &mut Hold, key: RequestKey, call: impl FnOnce(&mut dyn Generalized) -> R) -> Option<R> {
+    let request = hold.requests.get_mut(key)?;
+    if !matches!(request.kind, Kind::Generalized(_)) {
+        return None;
+    }
+    let Kind::Generalized(mut generalized) = std::mem::replace(&mut request.kind, Kind::Over) else {
+        return None;
+    };
+    let result = hold.released(|| call(&mut *generalized));
+    if let Some(request) = hold.requests.get_mut(key) {
+        request.kind = Kind::Generalized(generalized);
+    }
+    Some(result)
 }

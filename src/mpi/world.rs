@@ -2,17 +2,21 @@
 //! The gate decides who may touch the state: relies on every reference to [`State`] being made
 //! through a [`Hold`], of which one is active at a time.
 //!
-//! The root of everything a rank knows, and the gate its threads pass one at a time.
+//! The root of everything a rank knows, the gate its threads pass one at a time, and how they wait.
 #![allow(unsafe_code)]
 
 use super::comm::Comm;
 use super::datatype::Datatypes;
+use super::error::Result;
+use super::pt2pt::engine::Engine;
 use super::request::Request;
 use super::table::Table;
+use crate::channel::wait::Next;
+use crate::sys::cpu;
+use crate::sys::gate::Gate;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
-use std::sync::{Condvar, Mutex};
 
 /// One rank's MPI: its state behind the gate of `MPI_THREAD_MULTIPLE`.
 pub struct World {
@@ -26,12 +30,6 @@ unsafe impl Sync for World {}
 // SAFETY: as above; nothing in the state is tied to the thread that made it.
 unsafe impl Send for World {}
 
-#[derive(Default)]
-struct Gate {
-    taken: Mutex<bool>,
-    free: Condvar,
-}
-
 /// What a rank knows, object tables included.
 pub struct State {
     /// `MPI_COMM_WORLD`.
@@ -44,12 +42,28 @@ pub struct State {
     pub datatypes: Datatypes,
     /// Started operations.
     pub requests: Table<Request>,
+    /// Messages on their way.
+    pub engine: Engine,
 }
 
 /// The right to use the state. While a `Hold` is active no other thread has one; [`Hold::released`]
 /// lets the others in for the time of a call-back or a pause.
 pub struct Hold<'w> {
     world: &'w World,
+}
+
+impl State {
+    /// The state of a rank that has just joined its job through `engine`.
+    pub fn new(world: Rc<Comm>, own: Rc<Comm>, engine: Engine) -> State {
+        State {
+            world,
+            own,
+            comms: Table::default(),
+            datatypes: Datatypes::default(),
+            requests: Table::default(),
+            engine,
+        }
+    }
 }
 
 impl World {
@@ -83,6 +97,71 @@ impl Hold<'_> {
         }
         result
     }
+
+    /// Polls until `done` says so, looking at messages from rank `first` of the job before others.
+    /// Polls, yields and sleeps as [`crate::channel::wait`] decides; other threads get their turns.
+    ///
+    /// # Errors
+    /// The error that `done` returns, or what makes progress impossible.
+    pub fn wait_until(&mut self, first: Option<u32>, mut done: impl FnMut(&mut Hold) -> Result<bool>) -> Result<()> {
+        let mut patience = self.engine.channel.patience();
+        while !done(self)? {
+            if self.progress(first)? {
+                patience.renew();
+                continue;
+            }
+            match patience.next() {
+                Next::Poll => self.breathe(),
+                Next::Yield => self.released(cpu::give_way),
+                Next::Sleep => self.sleep(&mut done)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// One step of everything under way; whether anything moved.
+    ///
+    /// # Errors
+    /// A peer that left the protocol.
+    #[inline]
+    pub fn progress(&mut self, first: Option<u32>) -> Result<bool> {
+        let moved = super::pt2pt::engine::step(self, first)?;
+        if moved {
+            self.moved()?;
+        }
+        Ok(moved)
+    }
+
+    fn moved(&mut self) -> Result<()> {
+        if self.engine.sleepers > 0 {
+            self.engine.channel.wake_own();
+        }
+        Ok(())
+    }
+
+    /// Lets threads in that wait at the gate.
+    fn breathe(&mut self) {
+        if let Some(gate) = &self.world.gate
+            && gate.is_contended()
+        {
+            gate.leave();
+            gate.enter();
+        }
+    }
+
+    fn sleep(&mut self, done: &mut impl FnMut(&mut Hold) -> Result<bool>) -> Result<()> {
+        let bed = self.engine.channel.announce_sleep();
+        self.engine.sleepers += 1;
+        let stay = !self.progress(None)? && !done(self)?;
+        if stay {
+            self.released(|| bed.sleep());
+        }
+        self.engine.sleepers -= 1;
+        if self.engine.sleepers == 0 {
+            self.engine.channel.awake();
+        }
+        Ok(())
+    }
 }
 
 impl Deref for Hold<'_> {
@@ -103,24 +182,10 @@ impl DerefMut for Hold<'_> {
 }
 
 impl Drop for Hold<'_> {
+    #[inline]
     fn drop(&mut self) {
         if let Some(gate) = &self.world.gate {
             gate.leave();
         }
-    }
-}
-
-impl Gate {
-    fn enter(&self) {
-        let mut taken = self.taken.lock().unwrap();
-        while *taken {
-            taken = self.free.wait(taken).unwrap();
-        }
-        *taken = true;
-    }
-
-    fn leave(&self) {
-        *self.taken.lock().unwrap() = false;
-        self.free.notify_one();
     }
 }

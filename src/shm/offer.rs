@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!           owner            receiver           owner
-//!   FREE  ---------> OFFERED ---------> TAKEN  -------> FREE      (after the receiver's FIN)
+//!   FREE  ---------> OFFERED <--------> TAKEN  -------> FREE      (after the receiver's FIN)
 //!                       |  owner withdraws
 //!                       +---------------------------->  FREE
 //! ```
@@ -37,6 +37,11 @@ impl Offer {
     /// Receiver: takes the message; false when the sender has withdrawn it.
     pub fn take(&self, usage: u32) -> bool {
         self.leave(usage, TAKEN)
+    }
+
+    /// Receiver: gives the message it has taken back, for a later receive.
+    pub fn give_back(&self, usage: u32) {
+        self.word.store(usage << 2 | OFFERED, Ordering::Release);
     }
 
     /// Owner: withdraws the message; false when the receiver has taken it.

@@ -6,4 +6,5 @@ pub mod copy;
 pub mod cpu;
 pub mod cvar;
 pub mod futex;
+pub mod gate;
 pub mod memory;

@@ -1,13 +1,29 @@
-//! Point-to-point communication (MPI-4.1 §3).
+//! # Safety
+//! Hands the application's buffers to the channel, relying on the promise of [`super::buffer`].
+//!
+//! Point-to-point communication (MPI-4.1 §3): policy; bytes are the channel's matter.
+#![allow(unsafe_code)]
 
+pub mod buffered;
+pub mod engine;
 pub mod matching;
+pub mod persistent;
+pub mod probe;
+pub mod unexpected;
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Layout};
 use super::comm::{Comm, Plane};
-use super::error::Result;
-use super::request::RequestKey;
+use super::error::{Class, Error, Result};
+use super::request::{self, Kind, Receive, Request, RequestKey};
 use super::status::Status;
-use super::world::Hold;
+use super::world::{Hold, State};
+use crate::channel::Bytes;
+use crate::channel::outgoing::Sent;
+use crate::fail;
+use crate::shm::ring::INLINE;
+use crate::sys::{copy, cpu};
+use engine::fault;
+use matching::{Envelope, Pattern};
 use std::rc::Rc;
 
 /// Communication modes of MPI-4.1 §3.4 (buffered sends copy first and then are standard sends).
@@ -21,52 +37,40 @@ pub enum Mode {
     Ready,
 }
 
-/// Starts a send to rank `dest` of `comm.peers()` (never PROC_NULL) and returns its request.
-pub fn isend(
-    hold: &mut Hold,
-    comm: &Rc<Comm>,
-    plane: Plane,
-    buffer: Buffer,
-    dest: u32,
-    tag: i32,
-    mode: Mode,
-) -> Result<RequestKey> {
-    let _ = (hold, comm, plane, buffer, dest, tag, mode);
-    unreachable!()
+/// Polls of the awaited ring alone before a blocking receive goes through the queues.
+const GLANCES: u32 = 64;
+/// Tests and probes in vain, in a row, after which one gives way where ranks share CPUs.
+const VAIN: u32 = 4;
+
+impl Bytes for Buffer {
+    #[inline]
+    fn len(&self) -> usize {
+        Buffer::len(self)
+    }
+
+    #[inline]
+    fn in_a_row(&self) -> Option<*mut u8> {
+        self.is_in_a_row().then_some(self.address)
+    }
+
+    #[inline]
+    fn take(&self, position: usize, to: *mut u8, len: usize) {
+        // SAFETY: the program owns the buffer until the operation is over; the channel stays within it.
+        unsafe { self.pack(position, to, len) }
+    }
+
+    #[inline]
+    fn put(&self, position: usize, from: *const u8, len: usize) {
+        // SAFETY: as above.
+        unsafe { self.unpack(position, from, len) }
+    }
 }
 
-/// Starts a receive from `source` (a rank of `comm.peers()` or ANY_SOURCE) with `tag` (or ANY_TAG).
-pub fn irecv(
-    hold: &mut Hold,
-    comm: &Rc<Comm>,
-    plane: Plane,
-    buffer: Buffer,
-    source: i32,
-    tag: i32,
-) -> Result<RequestKey> {
-    let _ = (hold, comm, plane, buffer, source, tag);
-    unreachable!()
-}
-
-/// Whether the operation is over; makes no progress.
-pub fn is_done(hold: &Hold, request: RequestKey) -> bool {
-    let _ = (hold, request);
-    unreachable!()
-}
-
-/// Frees a request that is over and tells how it ended.
-pub fn finish(hold: &mut Hold, request: RequestKey) -> Result<Status> {
-    let _ = (hold, request);
-    unreachable!()
-}
-
-/// Waits for the operation, frees the request and tells how it ended.
-pub fn wait(hold: &mut Hold, request: RequestKey) -> Result<Status> {
-    let _ = (hold, request);
-    unreachable!()
-}
-
-/// Blocking send.
+/// Blocking send to rank `dest` of `comm.peers()` (never PROC_NULL).
+///
+/// # Errors
+/// A peer that left the protocol; too many requests.
+#[inline]
 pub fn send(
     hold: &mut Hold,
     comm: &Rc<Comm>,
@@ -76,12 +80,283 @@ pub fn send(
     tag: i32,
     mode: Mode,
 ) -> Result<()> {
+    if mode != Mode::Synchronous && send_inline(hold, comm, plane, &buffer, dest, tag)? {
+        return Ok(());
+    }
     let request = isend(hold, comm, plane, buffer, dest, tag, mode)?;
     wait(hold, request).map(drop)
 }
 
-/// Blocking receive.
+/// Sends a short message in a row at once, if that needs no waiting; false when it does.
+///
+/// # Errors
+/// A peer that left the protocol.
+#[inline]
+pub fn send_inline(state: &mut State, comm: &Comm, plane: Plane, buffer: &Buffer, dest: u32, tag: i32) -> Result<bool> {
+    let Layout::Bytes(len) = buffer.layout else {
+        return Ok(false);
+    };
+    if len > INLINE {
+        return Ok(false);
+    }
+    let to = comm.peers().world(dest);
+    let envelope = Envelope::new(comm.context_on(plane), comm.rank, tag);
+    // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
+    unsafe { state.engine.channel.send_inline(to, envelope.0, buffer.address, len) }.map_err(fault)
+}
+
+/// Starts a send and returns its request.
+///
+/// # Errors
+/// A peer that left the protocol; too many requests or open offers.
+pub fn isend(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    plane: Plane,
+    buffer: Buffer,
+    dest: u32,
+    tag: i32,
+    mode: Mode,
+) -> Result<RequestKey> {
+    let key = hold.add_request(Request::new(Kind::Send(None), Some(comm.clone())))?;
+    let started = start_send(hold, key, comm, plane, &buffer, dest, tag, mode);
+    if started.is_err() {
+        hold.requests.remove(key);
+    }
+    started.map(|()| key)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn start_send(
+    state: &mut State,
+    key: RequestKey,
+    comm: &Rc<Comm>,
+    plane: Plane,
+    buffer: &Buffer,
+    dest: u32,
+    tag: i32,
+    mode: Mode,
+) -> Result<()> {
+    let to = comm.peers().world(dest);
+    let envelope = Envelope::new(comm.context_on(plane), comm.rank, tag).0;
+    let channel = &mut state.engine.channel;
+    if mode == Mode::Synchronous || channel.prefers_offer(buffer.len()) {
+        if let Some(id) = channel.offer(to, envelope, buffer, key).map_err(fault)? {
+            if let Some(request) = state.requests.get_mut(key) {
+                request.kind = Kind::Send(Some(id));
+            }
+            return Ok(());
+        }
+        if mode == Mode::Synchronous {
+            fail!(
+                NoMem,
+                "all descriptors for synchronous and one-copy messages are in use"
+            );
+        }
+    }
+    if channel.send(to, envelope, buffer, key).map_err(fault)? == Sent::Done {
+        state.complete(key, Status::EMPTY, None);
+    }
+    Ok(())
+}
+
+/// Buffered send: the message is copied at once and the request is over (MPI_Ibsend).
+///
+/// # Errors
+/// `Buffer` when the attached buffer has no room; as [`isend`].
+pub fn ibsend(hold: &mut Hold, comm: &Rc<Comm>, buffer: Buffer, dest: u32, tag: i32) -> Result<RequestKey> {
+    bsend(hold, comm, buffer, dest, tag)?;
+    hold.add_request(Request::over(Status::EMPTY))
+}
+
+/// Blocking buffered send.
+///
+/// # Errors
+/// As [`ibsend`].
+pub fn bsend(hold: &mut Hold, comm: &Rc<Comm>, buffer: Buffer, dest: u32, tag: i32) -> Result<()> {
+    let room = hold.engine.buffered.charge(buffer.len())?;
+    let kept = Buffer::kept(&buffer);
+    let mut request = Request::new(Kind::Buffered(room), Some(comm.clone()));
+    request.detached = true;
+    let key = hold.add_request(request)?;
+    let to = comm.peers().world(dest);
+    let envelope = Envelope::new(comm.context_on(Plane::PointToPoint), comm.rank, tag).0;
+    if hold.engine.channel.send(to, envelope, &kept, key).map_err(fault)? == Sent::Done {
+        hold.complete(key, Status::EMPTY, None);
+    }
+    Ok(())
+}
+
+/// Blocking receive from `source` (a rank of `comm.peers()` or ANY_SOURCE) with `tag` (or ANY_TAG).
+///
+/// # Errors
+/// `Truncate` when the message is longer than the buffer; a peer that left the protocol.
 pub fn recv(hold: &mut Hold, comm: &Rc<Comm>, plane: Plane, buffer: Buffer, source: i32, tag: i32) -> Result<Status> {
+    if let Some(status) = recv_glancing(hold, comm, plane, &buffer, source, tag) {
+        return Ok(status);
+    }
     let request = irecv(hold, comm, plane, buffer, source, tag)?;
-    wait(hold, request)
+    let first = probe::first(comm, source);
+    hold.wait_until(first, |hold| Ok(hold.is_over(request)))?;
+    finish(hold, request)
+}
+
+/// The short way of a short message: with nothing kept and nothing posted, the next message in the
+/// source's ring goes straight from its slot into the buffer if it is the one that is waited for.
+#[inline]
+fn recv_glancing(
+    state: &mut State,
+    comm: &Comm,
+    plane: Plane,
+    buffer: &Buffer,
+    source: i32,
+    tag: i32,
+) -> Option<Status> {
+    let from = probe::first(comm, source)?;
+    let Layout::Bytes(room) = buffer.layout else {
+        return None;
+    };
+    if !state.engine.unexpected.is_empty() || !state.engine.posted.is_empty() {
+        return None;
+    }
+    let pattern = Pattern::new(comm.context_on(plane), source, tag);
+    for _ in 0..GLANCES {
+        let Some((envelope, data, len)) = state.engine.channel.glance(from) else {
+            std::hint::spin_loop();
+            continue;
+        };
+        let envelope = Envelope(envelope);
+        if !pattern.matches(envelope) || len > room {
+            return None;
+        }
+        // SAFETY: the slot holds `len` bytes until it is consumed; the program owns the buffer.
+        unsafe { copy::few(data, buffer.address, len) };
+        state.engine.channel.consume(from);
+        return Some(Status {
+            source,
+            tag: envelope.tag(),
+            error: 0,
+            bytes: len as u64,
+            cancelled: false,
+        });
+    }
+    None
+}
+
+/// Starts a receive and returns its request.
+///
+/// # Errors
+/// A peer that left the protocol; too many requests.
+pub fn irecv(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    plane: Plane,
+    buffer: Buffer,
+    source: i32,
+    tag: i32,
+) -> Result<RequestKey> {
+    let receive = Receive {
+        buffer,
+        posted: None,
+        coming: None,
+    };
+    let key = hold.add_request(Request::new(Kind::Recv(receive), Some(comm.clone())))?;
+    let pattern = Pattern::new(comm.context_on(plane), source, tag);
+    hold.meet(key, pattern)?;
+    Ok(key)
+}
+
+/// Starts the receive of a message that a probe has taken; `matched` is used up.
+///
+/// # Errors
+/// `Request` when `matched` is no such message.
+pub fn imrecv(hold: &mut Hold, matched: RequestKey, buffer: Buffer) -> Result<RequestKey> {
+    if !matches!(
+        hold.requests.get(matched).map(|request| &request.kind),
+        Some(Kind::Matched(..))
+    ) {
+        fail!(Request, "the message handle names no matched message");
+    }
+    let taken = hold.requests.remove(matched);
+    let Some(Request {
+        kind: Kind::Matched(envelope, stored),
+        comm,
+        ..
+    }) = taken
+    else {
+        fail!(Intern, "a message vanished between two looks");
+    };
+    let receive = Receive {
+        buffer,
+        posted: None,
+        coming: None,
+    };
+    let key = hold.add_request(Request::new(Kind::Recv(receive), comm))?;
+    if !hold.give(key, envelope, stored)? {
+        let error = Error::new(Class::Other, "the matched message was cancelled by its sender");
+        hold.complete(key, Status::EMPTY, Some(error));
+    }
+    Ok(key)
+}
+
+/// Whether the operation is over; makes no progress.
+#[inline]
+pub fn is_done(hold: &Hold, request: RequestKey) -> bool {
+    hold.is_over(request)
+}
+
+/// Frees a request that is over and tells how it ended.
+///
+/// # Errors
+/// What the operation ended with.
+pub fn finish(hold: &mut Hold, request: RequestKey) -> Result<Status> {
+    let outcome = request::finish(hold, request);
+    outcome.error.map_or(Ok(outcome.status), Err)
+}
+
+/// Waits for the operation, frees the request and tells how it ended.
+///
+/// # Errors
+/// What the operation ended with.
+pub fn wait(hold: &mut Hold, request: RequestKey) -> Result<Status> {
+    hold.wait_until(None, |hold| Ok(hold.is_over(request)))?;
+    finish(hold, request)
+}
+
+impl State {
+    /// Gives the receive `key` the first kept message that matches, or posts it.
+    fn meet(&mut self, key: RequestKey, pattern: Pattern) -> Result<()> {
+        while !self.engine.unexpected.is_empty()
+            && let Some((envelope, stored)) = self.engine.unexpected.take(pattern)
+        {
+            if self.give(key, envelope, stored)? {
+                return Ok(());
+            }
+        }
+        let token = self.engine.posted.post(pattern, key);
+        if let Some(Request {
+            kind: Kind::Recv(receive),
+            ..
+        }) = self.requests.get_mut(key)
+        {
+            (receive.posted, receive.coming) = (Some(token), None);
+        }
+        Ok(())
+    }
+}
+
+impl Hold<'_> {
+    /// Counts tests and probes that found nothing; where ranks share CPUs, gives way after a few, so
+    /// that a program that polls does not starve the rank it waits for.
+    pub fn in_vain(&mut self, found: bool) {
+        if found {
+            self.engine.vain = 0;
+            return;
+        }
+        self.engine.vain += 1;
+        if self.engine.vain >= VAIN && self.engine.channel.segment().oversubscribed() {
+            self.engine.vain = 0;
+            self.released(cpu::give_way);
+        }
+    }
 }

@@ -1,0 +1,345 @@
+//! # Safety
+//! Reads arrivals where the channel says they lie until they are consumed.
+//!
+//! What happens to whatever arrives: it is matched, copied, kept or answered.
+#![allow(unsafe_code)]
+
+use super::buffered::Attached;
+use super::matching::{Envelope, Posted, Unexpected};
+use super::unexpected::{Arriving, Stored};
+use crate::channel::packet::{Offered, Portion};
+use crate::channel::pull::Brought;
+use crate::channel::{Arrival, Bytes, Channel, Fault};
+use crate::mpi::buffer::Buffer;
+use crate::mpi::error::{Class, Error, Result};
+use crate::mpi::request::{Coming, Kind, Receive, RequestKey};
+use crate::mpi::status::Status;
+use crate::mpi::world::{Hold, State};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Arrivals dealt with in one step, so that a flood does not keep a waiting call from returning.
+const STEP: usize = 32;
+
+/// Messages on their way, to and from.
+pub struct Engine {
+    /// How bytes travel.
+    pub channel: Channel<Buffer>,
+    /// Receives without a message.
+    pub posted: Posted<RequestKey>,
+    /// Messages without a receive.
+    pub unexpected: Unexpected<Stored>,
+    /// By sender: the message by value of which portions are still to come.
+    streams: Vec<Option<Stream>>,
+    /// The program's buffer for buffered sends.
+    pub buffered: Attached,
+    /// Threads of this rank that sleep in a wait.
+    pub sleepers: usize,
+    /// Tests and probes in vain, in a row.
+    pub vain: u32,
+}
+
+/// Where the portions of a message go.
+enum Stream {
+    /// Into the buffer of a receive.
+    Request(RequestKey),
+    /// Into memory of ours.
+    Kept(Rc<RefCell<Arriving>>),
+}
+
+impl Engine {
+    /// An engine over `channel`, for a job of `ranks`.
+    pub fn new(channel: Channel<Buffer>, ranks: u32) -> Engine {
+        Engine {
+            channel,
+            posted: Posted::default(),
+            unexpected: Unexpected::default(),
+            streams: (0..ranks).map(|_| None).collect(),
+            buffered: Attached::default(),
+            sleepers: 0,
+            vain: 0,
+        }
+    }
+}
+
+/// A fault as an MPI error.
+#[cold]
+pub fn fault(fault: Fault) -> Error {
+    Error::new(
+        Class::Intern,
+        format!(
+            "rank {} has left the protocol: shared memory holds junk from it",
+            fault.from
+        ),
+    )
+}
+
+/// Deals with some of what has come; whether there was anything.
+///
+/// # Errors
+/// A peer that left the protocol.
+#[inline]
+pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
+    let state: &mut State = hold;
+    let mut count = 0;
+    while count < STEP {
+        let Some(arrival) = state.engine.channel.poll(first).map_err(fault)? else {
+            break;
+        };
+        count += 1;
+        match arrival {
+            Arrival::Message {
+                from,
+                envelope,
+                data,
+                len,
+            } => {
+                state.message(Envelope(envelope), data, len);
+                state.engine.channel.consume(from);
+            }
+            Arrival::Portion {
+                from,
+                envelope,
+                portion,
+            } => state.portion(from, Envelope(envelope), &portion)?,
+            Arrival::Data { from, token, portion } => state.data(from, token, &portion)?,
+            Arrival::Offer { envelope, offered } => state.offer(Envelope(envelope), offered)?,
+            Arrival::Sent(ticket) => state.complete(ticket, Status::EMPTY, None),
+        }
+    }
+    Ok(count > 0)
+}
+
+/// The status of a receive, and the error when the message was longer than the buffer.
+fn received(envelope: Envelope, len: usize, room: usize) -> (Status, Option<Error>) {
+    let status = Status {
+        source: envelope.source() as i32,
+        tag: envelope.tag(),
+        error: 0,
+        bytes: len.min(room) as u64,
+        cancelled: false,
+    };
+    let error = (len > room).then(|| {
+        let (source, tag) = (envelope.source(), envelope.tag());
+        let text = format!(
+            "message of {len} bytes from rank {source} with tag {tag} is longer than the receive buffer of {room} bytes"
+        );
+        Error::new(Class::Truncate, text)
+    });
+    (status, error)
+}
+
+impl State {
+    /// Gives a message to the receive `key`, whose posting has been taken: at once, or when it has come.
+    /// False when its sender has withdrawn it.
+    ///
+    /// # Errors
+    /// A peer that left the protocol.
+    pub fn give(&mut self, key: RequestKey, envelope: Envelope, stored: Stored) -> Result<bool> {
+        match stored {
+            Stored::Few(len, bytes) => self.fill(key, envelope, bytes.as_ptr(), usize::from(len)),
+            Stored::Whole(bytes) => self.fill(key, envelope, bytes.as_ptr(), bytes.len()),
+            Stored::Arriving(arriving) => {
+                let mut message = arriving.borrow_mut();
+                if message.bytes.len() < message.total {
+                    message.claimed = Some(key);
+                } else {
+                    self.fill(key, envelope, message.bytes.as_ptr(), message.total);
+                }
+            }
+            Stored::Offer(offered) if self.engine.channel.claim(&offered) => self.bring(key, envelope, &offered)?,
+            Stored::Offer(_) => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Whether a stored message can still be received.
+    pub fn stands(&self, stored: &Stored) -> bool {
+        match stored {
+            Stored::Offer(offered) => self.engine.channel.stands(offered),
+            _ => true,
+        }
+    }
+
+    fn receive(&mut self, key: RequestKey) -> Option<&mut Receive> {
+        match &mut self.requests.get_mut(key)?.kind {
+            Kind::Recv(receive) => Some(receive),
+            _ => None,
+        }
+    }
+
+    /// Copies a whole message into the receive's buffer and completes it.
+    fn fill(&mut self, key: RequestKey, envelope: Envelope, data: *const u8, len: usize) {
+        let Some(receive) = self.receive(key) else { return };
+        let room = receive.buffer.len();
+        receive.buffer.put(0, data, len.min(room));
+        let (status, error) = received(envelope, len, room);
+        self.complete(key, status, error);
+    }
+
+    fn message(&mut self, envelope: Envelope, data: *const u8, len: usize) {
+        match self.engine.posted.take(envelope) {
+            Some(key) => self.fill(key, envelope, data, len),
+            None => {
+                // SAFETY: the channel keeps the bytes in place until the arrival is consumed.
+                let bytes = unsafe { std::slice::from_raw_parts(data, len) };
+                self.engine.unexpected.push(envelope, Stored::copy(bytes));
+            }
+        }
+    }
+
+    /// The first portion finds the receive, or makes room; the others follow it.
+    fn portion(&mut self, from: u32, envelope: Envelope, portion: &Portion) -> Result<()> {
+        let total = portion.total as usize;
+        if portion.offset == 0 {
+            let stream = match self.engine.posted.take(envelope) {
+                Some(key) => {
+                    let coming = |wanted| {
+                        Some(Coming {
+                            from,
+                            envelope,
+                            len: total,
+                            wanted,
+                        })
+                    };
+                    if let Some(receive) = self.receive(key) {
+                        receive.coming = coming(total.min(receive.buffer.len()));
+                    }
+                    Stream::Request(key)
+                }
+                None => {
+                    let bytes = Vec::with_capacity(total);
+                    let arriving = Rc::new(RefCell::new(Arriving {
+                        total,
+                        bytes,
+                        claimed: None,
+                    }));
+                    self.engine
+                        .unexpected
+                        .push(envelope, Stored::Arriving(arriving.clone()));
+                    Stream::Kept(arriving)
+                }
+            };
+            self.engine.streams[from as usize] = Some(stream);
+        }
+        let last = portion.offset + u64::from(portion.len) == portion.total;
+        match self.engine.streams[from as usize].take() {
+            Some(Stream::Request(key)) => {
+                self.land(from, key, portion)?;
+                if !last {
+                    self.engine.streams[from as usize] = Some(Stream::Request(key));
+                }
+            }
+            Some(Stream::Kept(arriving)) => {
+                self.keep(from, envelope, &arriving, portion)?;
+                if !last {
+                    self.engine.streams[from as usize] = Some(Stream::Kept(arriving));
+                }
+            }
+            None => return Err(fault(Fault { from })),
+        }
+        Ok(())
+    }
+
+    /// A portion of the offer that the receive `token` has taken.
+    fn data(&mut self, from: u32, token: u32, portion: &Portion) -> Result<()> {
+        let coming = self.receive(token).and_then(|receive| receive.coming);
+        match coming {
+            Some(coming) if coming.from == from && portion.total == coming.wanted as u64 => {
+                self.land(from, token, portion)
+            }
+            _ => Err(fault(Fault { from })),
+        }
+    }
+
+    /// Copies a portion into the buffer of the receive `key`, and completes it with the last one.
+    fn land(&mut self, from: u32, key: RequestKey, portion: &Portion) -> Result<()> {
+        let Some(receive) = self.receive(key) else {
+            return Err(fault(Fault { from }));
+        };
+        let (Some(coming), buffer) = (receive.coming, receive.buffer.clone()) else {
+            return Err(fault(Fault { from }));
+        };
+        let copy = |position: usize, data: *const u8, len: usize| {
+            if position < coming.wanted {
+                buffer.put(position, data, len.min(coming.wanted - position));
+            }
+        };
+        self.engine.channel.empty_cells(from, portion, copy).map_err(fault)?;
+        self.engine.channel.consume(from);
+        if portion.offset + u64::from(portion.len) == portion.total {
+            let (status, error) = received(coming.envelope, coming.len, buffer.len());
+            self.complete(key, status, error);
+        }
+        Ok(())
+    }
+
+    /// Keeps a portion of a message that has no receive yet, or had none when it began.
+    fn keep(
+        &mut self,
+        from: u32,
+        envelope: Envelope,
+        arriving: &Rc<RefCell<Arriving>>,
+        portion: &Portion,
+    ) -> Result<()> {
+        let mut message = arriving.borrow_mut();
+        if portion.offset != message.bytes.len() as u64 || portion.total != message.total as u64 {
+            return Err(fault(Fault { from }));
+        }
+        let copy = |_, data: *const u8, len: usize| {
+            // SAFETY: the cell holds `len` bytes until it is released.
+            message
+                .bytes
+                .extend_from_slice(unsafe { std::slice::from_raw_parts(data, len) });
+        };
+        self.engine.channel.empty_cells(from, portion, copy).map_err(fault)?;
+        self.engine.channel.consume(from);
+        if message.bytes.len() == message.total
+            && let Some(key) = message.claimed
+        {
+            self.fill(key, envelope, message.bytes.as_ptr(), message.total);
+        }
+        Ok(())
+    }
+
+    /// Claims the offer before it takes a posted receive, so that the receive is not taken in vain.
+    fn offer(&mut self, envelope: Envelope, offered: Offered) -> Result<()> {
+        if !self.engine.channel.claim(&offered) {
+            return Ok(());
+        }
+        match self.engine.posted.take(envelope) {
+            Some(key) => self.bring(key, envelope, &offered),
+            None => {
+                self.engine.channel.give_back(&offered);
+                self.engine.unexpected.push(envelope, Stored::Offer(Box::new(offered)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Brings a claimed offer into the receive's buffer.
+    fn bring(&mut self, key: RequestKey, envelope: Envelope, offered: &Offered) -> Result<()> {
+        let Some(receive) = self.receive(key) else {
+            return Ok(());
+        };
+        let (buffer, len) = (receive.buffer.clone(), offered.len as usize);
+        let wanted = len.min(buffer.len());
+        receive.coming = Some(Coming {
+            from: offered.from,
+            envelope,
+            len,
+            wanted,
+        });
+        if self
+            .engine
+            .channel
+            .bring(offered, &buffer, wanted, key)
+            .map_err(fault)?
+            == Brought::Copied
+        {
+            let (status, error) = received(envelope, len, buffer.len());
+            self.complete(key, status, error);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Probing: what has come, without receiving it (MPI-4.1 §3.8).
+
+use super::matching::{Envelope, Pattern};
+use super::unexpected::Stored;
+use crate::mpi::comm::{Comm, Plane};
+use crate::mpi::error::Result;
+use crate::mpi::request::{Kind, Request, RequestKey};
+use crate::mpi::status::{ANY_SOURCE, Status};
+use crate::mpi::world::{Hold, State};
+use std::rc::Rc;
+
+/// The first message that a receive would get now.
+///
+/// # Errors
+/// A peer that left the protocol.
+pub fn iprobe(hold: &mut Hold, comm: &Comm, source: i32, tag: i32) -> Result<Option<Status>> {
+    let pattern = pattern(comm, source, tag);
+    if let Some(status) = hold.look(pattern) {
+        return Ok(Some(status));
+    }
+    let moved = hold.progress(first(comm, source))?;
+    let found = hold.look(pattern);
+    hold.in_vain(moved || found.is_some());
+    Ok(found)
+}
+
+/// Waits for a message.
+///
+/// # Errors
+/// A peer that left the protocol.
+pub fn probe(hold: &mut Hold, comm: &Comm, source: i32, tag: i32) -> Result<Status> {
+    let pattern = pattern(comm, source, tag);
+    let mut found = None;
+    hold.wait_until(first(comm, source), |hold| {
+        found = hold.look(pattern);
+        Ok(found.is_some())
+    })?;
+    Ok(found.unwrap_or(Status::EMPTY))
+}
+
+/// Takes the first message that a receive would get now out of matching, for
+/// [`super::imrecv`] (MPI_Improbe).
+///
+/// # Errors
+/// A peer that left the protocol.
+pub fn improbe(hold: &mut Hold, comm: &Rc<Comm>, source: i32, tag: i32) -> Result<Option<(RequestKey, Status)>> {
+    let Some(status) = iprobe(hold, comm, source, tag)? else {
+        return Ok(None);
+    };
+    Ok(extract(hold, comm, source, tag)?.map(|key| (key, status)))
+}
+
+/// Waits for a message and takes it out of matching (MPI_Mprobe).
+///
+/// # Errors
+/// A peer that left the protocol.
+pub fn mprobe(hold: &mut Hold, comm: &Rc<Comm>, source: i32, tag: i32) -> Result<(RequestKey, Status)> {
+    loop {
+        let status = probe(hold, comm, source, tag)?;
+        if let Some(key) = extract(hold, comm, source, tag)? {
+            return Ok((key, status));
+        }
+    }
+}
+
+fn extract(hold: &mut Hold, comm: &Rc<Comm>, source: i32, tag: i32) -> Result<Option<RequestKey>> {
+    match hold.engine.unexpected.take(pattern(comm, source, tag)) {
+        Some((envelope, stored)) => {
+            let request = Request::new(Kind::Matched(envelope, stored), Some(comm.clone()));
+            hold.add_request(request).map(Some)
+        }
+        None => Ok(None),
+    }
+}
+
+fn pattern(comm: &Comm, source: i32, tag: i32) -> Pattern {
+    Pattern::new(comm.context_on(Plane::PointToPoint), source, tag)
+}
+
+/// Whose ring to look at first: the source's, if it is known.
+pub(super) fn first(comm: &Comm, source: i32) -> Option<u32> {
+    (source != ANY_SOURCE).then(|| comm.peers().world(source as u32))
+}
+
+impl State {
+    /// The first kept message that matches; offers withdrawn since are dropped.
+    fn look(&mut self, pattern: Pattern) -> Option<Status> {
+        loop {
+            let (envelope, stored) = self.engine.unexpected.peek(pattern)?;
+            if let Stored::Offer(offered) = stored
+                && !self.engine.channel.stands(offered)
+            {
+                self.engine.unexpected.take(pattern);
+                continue;
+            }
+            return Some(status(envelope, stored.len()));
+        }
+    }
+}
+
+fn status(envelope: Envelope, len: usize) -> Status {
+    Status {
+        source: envelope.source() as i32,
+        tag: envelope.tag(),
+        error: 0,
+        bytes: len as u64,
+        cancelled: false,
+    }
+}
