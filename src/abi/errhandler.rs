@@ -55,7 +55,7 @@ impl Source {
             handler: comm.errhandler.borrow().clone(),
             handle,
             rank: comm.rank,
-            context: comm.context,
+            context: comm.context.number(),
         }
     }
 

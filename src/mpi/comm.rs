@@ -1,5 +1,6 @@
 //! Communicators: a context, a group, and what is cached on them (MPI-4.1 §7.4).
 
+use super::context::Context;
 use super::errhandler::Errhandler;
 use super::group::Group;
 use std::cell::{Cell, RefCell};
@@ -17,9 +18,8 @@ pub enum Plane {
 /// A communicator. Shared by `Rc`: pending requests keep it alive after `MPI_Comm_free`.
 #[derive(Debug)]
 pub struct Comm {
-    /// Even number, unique in the job while the communicator lives; the odd one above it is the
-    /// collective plane's.
-    pub context: u16,
+    /// Unique in the job while the communicator lives.
+    pub context: Context,
     /// My rank in `group`.
     pub rank: u32,
     /// The (local) group.
@@ -33,6 +33,19 @@ pub struct Comm {
 }
 
 impl Comm {
+    /// A communicator with nothing cached on it and the default error handler.
+    pub fn new(context: Context, rank: u32, group: Rc<Group>, remote: Option<Rc<Group>>) -> Comm {
+        let errhandler = RefCell::default();
+        Comm {
+            context,
+            rank,
+            group,
+            remote,
+            collectives: Cell::new(0),
+            errhandler,
+        }
+    }
+
     /// Number of processes in the (local) group.
     pub fn size(&self) -> u32 {
         self.group.size()
@@ -52,6 +65,6 @@ impl Comm {
     /// The context number on `plane`.
     #[inline]
     pub fn context_on(&self, plane: Plane) -> u16 {
-        self.context | (plane == Plane::Collective) as u16
+        self.context.number() << 1 | (plane == Plane::Collective) as u16
     }
 }

@@ -2,6 +2,7 @@
 pub mod buffer;
 pub mod coll;
 pub mod comm;
+pub mod context;
 pub mod datatype;
 pub mod errhandler;
 pub mod error;

@@ -6,17 +6,23 @@
 #![allow(unsafe_code)]
 
 use super::comm::Comm;
+use super::context::{self, Context};
 use super::datatype::Datatypes;
 use super::error::Result;
+use super::group::Group;
 use super::pt2pt::engine::Engine;
 use super::request::Request;
 use super::table::Table;
+use crate::channel::Channel;
 use crate::channel::wait::Next;
+use crate::shm::segment::Segment;
 use crate::sys::cpu;
+use crate::sys::cvar::Settings;
 use crate::sys::gate::Gate;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// One rank's MPI: its state behind the gate of `MPI_THREAD_MULTIPLE`.
 pub struct World {
@@ -53,8 +59,16 @@ pub struct Hold<'w> {
 }
 
 impl State {
-    /// The state of a rank that has just joined its job through `engine`.
-    pub fn new(world: Rc<Comm>, own: Rc<Comm>, engine: Engine) -> State {
+    /// The state of rank `rank`, which joins the job of `segment` hereby.
+    pub fn join(segment: Arc<Segment>, rank: u32, settings: Settings) -> State {
+        let ranks = segment.ranks();
+        let comm = |number, rank, members| {
+            let context = Context::adopt(&segment, number);
+            Rc::new(Comm::new(context, rank, Rc::new(Group { members }), None))
+        };
+        let world = comm(context::WORLD, rank, (0..ranks).collect());
+        let own = comm(context::OWN, 0, vec![rank]);
+        let engine = Engine::new(Channel::join(segment, rank, settings), ranks);
         State {
             world,
             own,

@@ -140,6 +140,9 @@ impl Segment {
         header.cpus.store(cpus, Ordering::Relaxed);
         let remote = ranks <= cpus && crate::sys::cpu::join_barriers() && crate::sys::cpu::barrier_everywhere();
         header.remote_barriers.store(remote as u32, Ordering::Relaxed);
+        for predefined in 0..2 {
+            self.hold_context(predefined, ranks);
+        }
         header.magic.store(MAGIC, Ordering::Release);
     }
 
@@ -313,7 +316,7 @@ mod tests {
     fn a_context_is_free_again_when_its_last_holder_lets_go() {
         let segment = Segment::private(2, 2).unwrap();
         let first = segment.claim_context(2).unwrap();
-        let others: Vec<u16> = (1..CONTEXTS).map(|_| segment.claim_context(1).unwrap()).collect();
+        let others: Vec<u16> = (3..CONTEXTS).map(|_| segment.claim_context(1).unwrap()).collect();
         assert!(!others.contains(&first));
         segment.release_context(first);
         assert_eq!(segment.claim_context(1), None);

@@ -9,6 +9,8 @@ pub mod engine;
 pub mod matching;
 pub mod persistent;
 pub mod probe;
+#[cfg(test)]
+mod tests;
 pub mod unexpected;
 
 use super::buffer::{Buffer, Layout};

@@ -1,0 +1,65 @@
+//! Contexts: the numbers that keep communicators' messages apart (MPI-4.1 §7.1.2).
+//!
+//! A context number is claimed in shared memory by one member, with the number of members that will
+//! hold it, and told to the others; it is free again when the last holder has let go of it.
+
+use super::error::Result;
+use super::world::State;
+use crate::fail;
+use crate::shm::segment::Segment;
+use std::sync::Arc;
+
+/// Context of `MPI_COMM_WORLD`.
+pub const WORLD: u16 = 0;
+/// Context of every rank's `MPI_COMM_SELF`.
+pub const OWN: u16 = 1;
+
+/// This rank's hold on a context; lets go on drop.
+#[derive(Debug)]
+pub struct Context {
+    number: u16,
+    segment: Arc<Segment>,
+}
+
+impl Context {
+    /// Takes over one of the holds with which context `number` was claimed.
+    pub fn adopt(segment: &Arc<Segment>, number: u16) -> Context {
+        Context {
+            number,
+            segment: segment.clone(),
+        }
+    }
+
+    /// The number to tell the other members.
+    #[inline]
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        self.segment.release_context(self.number);
+    }
+}
+
+impl State {
+    /// Claims a free context number for `holders` members, of which each calls [`State::adopt_context`] once.
+    ///
+    /// # Errors
+    /// `Other` when all are in use.
+    pub fn claim_context(&self, holders: u32) -> Result<u16> {
+        match self.engine.channel.segment().claim_context(holders) {
+            Some(number) => Ok(number),
+            None => fail!(
+                Other,
+                "all 32768 communicator contexts of the job are in use; free some communicators"
+            ),
+        }
+    }
+
+    /// This member's hold on a claimed context.
+    pub fn adopt_context(&self, number: u16) -> Context {
+        Context::adopt(self.engine.channel.segment(), number)
+    }
+}

@@ -1,0 +1,271 @@
+//! Ranks as threads over a segment of this process.
+
+use super::*;
+use crate::mpi::status::{ANY_SOURCE, ANY_TAG};
+use crate::mpi::world::World;
+use crate::shm::segment::Segment;
+use crate::sys::cvar::Settings;
+use std::sync::Arc;
+
+/// Runs `program(rank, world)` as each of `ranks` ranks, with control variables from `set`.
+fn job(ranks: u32, set: &[(&str, &str)], program: impl Fn(u32, &World) + Sync) {
+    let segment = Arc::new(Segment::private(ranks, 2).unwrap());
+    std::thread::scope(|scope| {
+        for rank in 0..ranks {
+            let (segment, program) = (segment.clone(), &program);
+            scope.spawn(move || {
+                let lookup = |name: &str| {
+                    set.iter()
+                        .find(|(key, _)| *key == name)
+                        .map(|(_, value)| value.to_string())
+                };
+                let settings = Settings::read(lookup).unwrap();
+                let world = World::new(State::join(segment, rank, settings), false);
+                program(rank, &world);
+                // Nobody leaves while another may still read its memory.
+                crate::mpi::coll::barrier(&mut world.hold(), &world.hold().world.clone()).unwrap();
+            });
+        }
+    });
+}
+
+fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len)
+        .map(|index| (index.wrapping_mul(31) ^ index >> 8 ^ seed) as u8)
+        .collect()
+}
+
+fn buffer(bytes: &mut [u8]) -> Buffer {
+    Buffer::bytes(bytes.as_mut_ptr(), bytes.len())
+}
+
+const SIZES: [usize; 14] = [
+    0, 1, 8, 47, 48, 49, 200, 4096, 8192, 8193, 16384, 65537, 300_000, 2_000_001,
+];
+
+fn every_size_arrives_whole(set: &[(&str, &str)]) {
+    job(3, set, |rank, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        for (turn, len) in SIZES.into_iter().enumerate() {
+            let tag = turn as i32;
+            if rank < 2 {
+                let mut data = pattern(len, turn + rank as usize);
+                send(
+                    &mut hold,
+                    &comm,
+                    Plane::PointToPoint,
+                    buffer(&mut data),
+                    2,
+                    tag,
+                    Mode::Standard,
+                )
+                .unwrap();
+            } else {
+                for source in [1, 0] {
+                    let mut data = vec![0; len];
+                    let status = recv(&mut hold, &comm, Plane::PointToPoint, buffer(&mut data), source, tag).unwrap();
+                    assert_eq!((status.source, status.tag, status.bytes), (source, tag, len as u64));
+                    assert!(
+                        data == pattern(len, turn + source as usize),
+                        "{len} bytes from {source}"
+                    );
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn every_size_arrives_whole_by_every_path() {
+    every_size_arrives_whole(&[]);
+    every_size_arrives_whole(&[("NEARMPI_ONE_COPY", "0")]);
+    every_size_arrives_whole(&[("NEARMPI_ONE_COPY_MIN", "1")]);
+    every_size_arrives_whole(&[("NEARMPI_RING_MAX", "0"), ("NEARMPI_ONE_COPY_MIN", "1000000000")]);
+}
+
+#[test]
+fn both_sides_may_send_first() {
+    job(2, &[], |rank, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        let peer = 1 - rank;
+        for len in SIZES {
+            let mut requests = Vec::new();
+            let mut out: Vec<Vec<u8>> = (0..40).map(|n| pattern(len, n + rank as usize)).collect();
+            for data in &mut out {
+                let mode = Mode::Standard;
+                requests.push(isend(&mut hold, &comm, Plane::PointToPoint, buffer(data), peer, 7, mode).unwrap());
+            }
+            for n in 0..40 {
+                let mut data = vec![0; len];
+                recv(
+                    &mut hold,
+                    &comm,
+                    Plane::PointToPoint,
+                    buffer(&mut data),
+                    ANY_SOURCE,
+                    ANY_TAG,
+                )
+                .unwrap();
+                assert!(data == pattern(len, n + peer as usize), "message {n} of {len} bytes");
+            }
+            for request in requests {
+                wait(&mut hold, request).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_long_message_is_cut_and_the_next_one_is_whole() {
+    for set in [&[][..], &[("NEARMPI_ONE_COPY", "0")]] {
+        job(2, set, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            for len in [10, 1000, 30_000, 400_000] {
+                if rank == 0 {
+                    for _ in 0..2 {
+                        let mut data = pattern(len, 1);
+                        send(
+                            &mut hold,
+                            &comm,
+                            Plane::PointToPoint,
+                            buffer(&mut data),
+                            1,
+                            0,
+                            Mode::Standard,
+                        )
+                        .unwrap();
+                    }
+                } else {
+                    let mut data = vec![0xee; len];
+                    let short = buffer(&mut data[..len / 2]);
+                    let error = recv(&mut hold, &comm, Plane::PointToPoint, short, 0, 0).unwrap_err();
+                    assert_eq!(error.class(), Class::Truncate);
+                    assert!(data[len / 2..].iter().all(|&byte| byte == 0xee), "{len} bytes");
+                    recv(&mut hold, &comm, Plane::PointToPoint, buffer(&mut data), 0, 0).unwrap();
+                    assert!(data == pattern(len, 1), "{len} bytes");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_synchronous_send_waits_for_its_receive_and_can_be_cancelled_before() {
+    job(2, &[], |rank, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        let mut data = [rank as u8; 4];
+        if rank == 0 {
+            let mode = Mode::Synchronous;
+            let first = isend(&mut hold, &comm, Plane::PointToPoint, buffer(&mut data), 1, 1, mode).unwrap();
+            request::cancel(&mut hold, first).unwrap();
+            assert!(wait(&mut hold, first).unwrap().cancelled);
+            let mut other = [5u8; 4];
+            send(&mut hold, &comm, Plane::PointToPoint, buffer(&mut other), 1, 1, mode).unwrap();
+        } else {
+            let status = recv(&mut hold, &comm, Plane::PointToPoint, buffer(&mut data), 0, 1).unwrap();
+            assert_eq!((data, status.cancelled), ([5; 4], false));
+        }
+    });
+}
+
+#[test]
+fn a_rank_can_send_to_itself() {
+    job(1, &[], |_, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        for len in SIZES {
+            let (mut out, mut back) = (pattern(len, 3), vec![0; len]);
+            let request = irecv(&mut hold, &comm, Plane::PointToPoint, buffer(&mut back), 0, 0).unwrap();
+            send(
+                &mut hold,
+                &comm,
+                Plane::PointToPoint,
+                buffer(&mut out),
+                0,
+                0,
+                Mode::Standard,
+            )
+            .unwrap();
+            wait(&mut hold, request).unwrap();
+            assert!(out == back, "{len} bytes");
+        }
+    });
+}
+
+#[test]
+fn a_flood_goes_through_full_rings_and_an_empty_pool() {
+    job(2, &[("NEARMPI_ONE_COPY_MIN", "1000000000")], |rank, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        const COUNT: usize = 400;
+        if rank == 0 {
+            let mut data: Vec<Vec<u8>> = (0..COUNT).map(|n| pattern(n * 97 % 40_000, n)).collect();
+            let mode = Mode::Standard;
+            let requests: Vec<_> = data
+                .iter_mut()
+                .map(|data| isend(&mut hold, &comm, Plane::PointToPoint, buffer(data), 1, 0, mode).unwrap())
+                .collect();
+            for request in requests {
+                wait(&mut hold, request).unwrap();
+            }
+        } else {
+            for n in 0..COUNT {
+                let status = probe::probe(&mut hold, &comm, 0, ANY_TAG).unwrap();
+                let mut data = vec![0; status.bytes as usize];
+                recv(&mut hold, &comm, Plane::PointToPoint, buffer(&mut data), 0, 0).unwrap();
+                assert!(data == pattern(n * 97 % 40_000, n), "message {n}");
+            }
+        }
+    });
+}
+
+#[test]
+fn more_ranks_than_cpus_pass_a_token_round() {
+    job(16, &[("NEARMPI_YIELDS", "3")], |rank, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        let mut token = [0u8; 8];
+        for turn in 0..200u64 {
+            let (next, before) = ((rank + 1) % 16, (rank + 15) % 16);
+            if rank == 0 {
+                token = turn.to_le_bytes();
+                send(
+                    &mut hold,
+                    &comm,
+                    Plane::PointToPoint,
+                    buffer(&mut token),
+                    next,
+                    0,
+                    Mode::Standard,
+                )
+                .unwrap();
+            }
+            recv(
+                &mut hold,
+                &comm,
+                Plane::PointToPoint,
+                buffer(&mut token),
+                before as i32,
+                0,
+            )
+            .unwrap();
+            assert_eq!(u64::from_le_bytes(token), turn);
+            if rank != 0 {
+                send(
+                    &mut hold,
+                    &comm,
+                    Plane::PointToPoint,
+                    buffer(&mut token),
+                    next,
+                    0,
+                    Mode::Standard,
+                )
+                .unwrap();
+            }
+        }
+    });
+}
