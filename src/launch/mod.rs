@@ -1,1 +1,12 @@
 //! How a rank finds its job, and how a launcher makes one.
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`bootstrap`] | the order in which a rank looks for its job |
+//! | [`client`] | a rank's side of PMI-1, the protocol of Hydra, Slurm and Flux |
+//! | [`handover`] | the job's memory on its way from rank 0 to the others |
+//! | [`pmi`] | the lines of PMI-1, for both sides |
+pub mod bootstrap;
+pub mod client;
+pub mod handover;
+pub mod pmi;

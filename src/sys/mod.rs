@@ -5,6 +5,7 @@ pub mod cma;
 pub mod copy;
 pub mod cpu;
 pub mod cvar;
+pub mod descriptor;
 pub mod futex;
 pub mod gate;
 pub mod memory;

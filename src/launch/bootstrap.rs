@@ -1,0 +1,410 @@
+//! # Safety
+//! Takes over descriptors by the numbers that a launcher left in the environment: relies on the program
+//! not to use those numbers for anything else.
+//!
+//! How a rank finds its job, in this order: our own mpirun's memory file, inherited as `NEARMPI_FD`; a launcher
+//! that speaks PMI-1 (`PMI_FD`, `PMI_PORT`); a launcher that we cannot join, which is an error and never
+//! a silent job of one; nothing, which is a job of one (MPI-4.1 §11.5 calls it a singleton).
+//!
+//! Only descriptors, ranks and sizes are taken from the environment of a set-uid or set-gid program.
+#![allow(unsafe_code)]
+
+use super::client::{Client, tell};
+use super::handover::{Host, fetch};
+use super::pmi::{on_one_host, shorten};
+use crate::shm::layout::MAX_RANKS;
+use crate::sys::cvar::secure;
+use crate::sys::descriptor::{is_memory_file, parent, take_inherited};
+use std::fs::File;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// The key under which rank 0 publishes the name of its socket.
+const MEMORY_KEY: &str = "nearmpi-memory";
+
+/// A rank's place in its job.
+pub struct Membership {
+    /// Rank in `MPI_COMM_WORLD`.
+    pub rank: u32,
+    /// Ranks in `MPI_COMM_WORLD`.
+    pub size: u32,
+    /// The job's memory file, closed by `exec`.
+    pub segment: OwnedFd,
+    /// Which of the programs of an MPMD job this is; -1 if nobody knows.
+    pub appnum: i32,
+    /// `MPI_UNIVERSE_SIZE`; -1 if nobody knows.
+    pub universe: i32,
+    /// The launcher, or the process that it put between itself and this rank; an ancestor of this process.
+    pub launcher_pid: i32,
+    /// The way to the launcher.
+    pub control: Control,
+}
+
+/// The way to the launcher. Dropping it without [`Control::finalize`] tells a PMI launcher that the rank failed;
+/// our own mpirun and a job of one read the rank's state from the segment and the exit code.
+pub struct Control(Way);
+
+enum Way {
+    Alone,
+    Mpirun(Option<OwnedFd>),
+    Pmi(Client),
+}
+
+impl Control {
+    /// Asks the launcher to end the whole job with `code`. The caller ends itself afterwards: there is no answer.
+    pub fn abort(&self, code: i32) {
+        // A launcher that is gone has taken the job with it: nothing is left to tell.
+        let _ = match &self.0 {
+            Way::Alone | Way::Mpirun(None) => Ok(()),
+            Way::Mpirun(Some(socket)) => tell(socket, &format!("cmd=abort exitcode={code}")),
+            Way::Pmi(client) => client.abort(code),
+        };
+    }
+
+    /// Tells the launcher that this rank ends in order, after which its exit is no failure.
+    ///
+    /// # Errors
+    /// A launcher that is gone.
+    pub fn finalize(self) -> Result<(), String> {
+        match self.0 {
+            Way::Alone | Way::Mpirun(_) => Ok(()),
+            Way::Pmi(mut client) => client.finalize(),
+        }
+    }
+}
+
+/// Joins the job that started this process. `create` makes the memory file for a number of ranks; it is called
+/// where no launcher of ours made one, and by one rank of the job only.
+///
+/// # Errors
+/// A sentence that names the launcher and what to do, if this process belongs to a job that it cannot join.
+pub fn join(create: impl FnOnce(u32) -> io::Result<OwnedFd>) -> Result<Membership, String> {
+    let env = |name: &str| std::env::var(name).ok();
+    match plan(&env, &is_open)? {
+        Plan::Mpirun { rank, size, memory, socket } => join_mpirun(&env, rank, size, memory, socket),
+        Plan::Pmi { rank, size, socket } => join_pmi(&env, rank, size, socket, create),
+        Plan::Port { address, id } => {
+            let stream = TcpStream::connect(&address)
+                .map_err(|e| format!("cannot reach the launcher at PMI_PORT={:?}: {e}", shorten(&address)))?;
+            let (socket, rank, size) = Client::identify(stream.into(), id)?;
+            let (rank, size) = place(rank.into(), size.into()).ok_or("the launcher gives an impossible rank or size")?;
+            greet(&env, rank, size, socket, create)
+        }
+        Plan::Alone => Ok(Membership {
+            rank: 0,
+            size: 1,
+            segment: create(1).map_err(|e| format!("cannot make the memory of a job of one rank: {e}"))?,
+            appnum: -1,
+            universe: -1,
+            launcher_pid: parent(),
+            control: Control(Way::Alone),
+        }),
+    }
+}
+
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What the environment says about the job.
+#[derive(Debug, PartialEq, Eq)]
+enum Plan {
+    Mpirun { rank: u32, size: u32, memory: i32, socket: Option<i32> },
+    Pmi { rank: u32, size: u32, socket: i32 },
+    Port { address: String, id: i32 },
+    Alone,
+}
+
+fn plan(env: Lookup, is_open: &dyn Fn(i32) -> bool) -> Result<Plan, String> {
+    if let Some(plan) = plan_mpirun(env, is_open)? {
+        return Ok(plan);
+    }
+    let size = number(env, "PMI_SIZE")?;
+    let socket = number(env, "PMI_FD")?.and_then(|fd| i32::try_from(fd).ok());
+    if let Some(socket) = socket.filter(|&fd| is_open(fd)) {
+        let (rank, size) = ranks(env)?;
+        return Ok(Plan::Pmi { rank, size, socket });
+    }
+    if let (Some(address), Some(id)) = (env("PMI_PORT"), number(env, "PMI_ID")?) {
+        let id = i32::try_from(id).map_err(|_| "PMI_ID is too large")?;
+        return Ok(Plan::Port { address, id });
+    }
+    if size.is_some_and(|size| size > 1) {
+        return Err(match socket {
+            Some(fd) => format!(
+                "this process is to be one of {} ranks, but the launcher's descriptor PMI_FD={fd} is not open here: \
+                 a program that MPI ranks start cannot be a rank itself (unset PMI_FD, PMI_RANK and PMI_SIZE for it)",
+                size.unwrap_or(0)
+            ),
+            None => "PMI_SIZE is set without PMI_FD or PMI_PORT: this launcher's PMI cannot be joined; \
+                     start the program with nearmpi's mpirun"
+                .into(),
+        });
+    }
+    match foreign(env)? {
+        Some(sentence) => Err(sentence),
+        None => Ok(Plan::Alone),
+    }
+}
+
+/// Our own mpirun's variables, unless another launcher, started by it, has put its own rank into them.
+fn plan_mpirun(env: Lookup, is_open: &dyn Fn(i32) -> bool) -> Result<Option<Plan>, String> {
+    let Some(memory) = number(env, "NEARMPI_FD")? else { return Ok(None) };
+    let (rank, size) = ranks(env)?;
+    if env("NEARMPI_RANK").is_some_and(|ours| ours != format!("{rank}/{size}")) {
+        return Ok(None);
+    }
+    let memory = i32::try_from(memory).map_err(|_| "NEARMPI_FD is too large")?;
+    let socket = number(env, "PMI_FD")?.and_then(|fd| i32::try_from(fd).ok()).filter(|&fd| is_open(fd));
+    Ok(Some(Plan::Mpirun { rank, size, memory, socket }))
+}
+
+/// The launchers that say how many ranks they start in variables of their own but have no PMI-1:
+/// (name, number of ranks, a variable that only a rank has).
+const FOREIGN: [(&str, &str, &str); 6] = [
+    ("Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+    ("Slurm's srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
+    ("MVAPICH's mpirun_rsh", "MPIRUN_NPROCS", "MPIRUN_RANK"),
+    ("IBM's jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"),
+    ("Flux", "FLUX_JOB_SIZE", "FLUX_TASK_RANK"),
+    ("Cray's aprun", "ALPS_APP_PES", "ALPS_APP_PE"),
+];
+
+/// The sentence about a launcher that started several ranks which cannot find each other. The shell of an
+/// allocation (`salloc`, `sbatch`) has no step, so a program in it is a job of one.
+fn foreign(env: Lookup) -> Result<Option<String>, String> {
+    for (name, size, rank) in FOREIGN {
+        let (Some(size), Some(rank)) = (env(size), env(rank)) else { continue };
+        if size.trim().parse::<u64>().is_ok_and(|size| size > 1) {
+            let fix = match name {
+                "Slurm's srun" => "use srun --mpi=pmi2, or nearmpi's mpirun inside the allocation",
+                _ => "use nearmpi's mpirun",
+            };
+            return Ok(Some(format!(
+                "{name} started this process as rank {} of {}, but the program runs on nearmpi, which cannot join \
+                 its jobs: {fix}",
+                shorten(&rank),
+                shorten(&size)
+            )));
+        }
+    }
+    // A PMIx launcher does not say how many; where there is a rank above 0, there are several.
+    match env("PMIX_RANK") {
+        Some(rank) if env("PMIX_NAMESPACE").is_some() && rank != "0" => Ok(Some(format!(
+            "a PMIx launcher started this process as rank {}, but the program runs on nearmpi, which does not speak \
+             PMIx: use nearmpi's mpirun",
+            shorten(&rank)
+        ))),
+        _ => Ok(None),
+    }
+}
+
+fn join_mpirun(env: Lookup, rank: u32, size: u32, memory: i32, socket: Option<i32>) -> Result<Membership, String> {
+    let launcher = match secure() {
+        true => None,
+        false => number(env, "NEARMPI_LAUNCHER_PID")?.and_then(|pid| i32::try_from(pid).ok()).filter(|&pid| pid > 1),
+    };
+    // SAFETY: the variable says that mpirun left this descriptor for us.
+    let inherited = unsafe { take_inherited(memory) }.ok().and_then(|fd| match is_memory_file(fd.as_fd()) {
+        true => Some(fd),
+        false => {
+            // Something of the program's own has the number: it is not ours to close.
+            std::mem::forget(fd);
+            None
+        }
+    });
+    // A wrapper that closes what it does not know (Python's subprocess does) has not closed the launcher's own.
+    let segment = inherited.or_else(|| reopen(launcher?, memory)).ok_or_else(|| {
+        format!("mpirun's memory file NEARMPI_FD={memory} is not open in this process: does a wrapper close descriptors?")
+    })?;
+    // SAFETY: as above; it was open a moment ago.
+    let socket = socket.and_then(|fd| unsafe { take_inherited(fd) }.ok());
+    let small = |name| Ok::<_, String>(number(env, name)?.and_then(|n| i32::try_from(n).ok()));
+    Ok(Membership {
+        rank,
+        size,
+        segment,
+        appnum: small("NEARMPI_APPNUM")?.unwrap_or(-1),
+        universe: small("NEARMPI_UNIVERSE")?.unwrap_or(-1),
+        launcher_pid: launcher.unwrap_or_else(parent),
+        control: Control(Way::Mpirun(socket)),
+    })
+}
+
+/// The launcher's own descriptor of the memory file; the kernel lets the same user only.
+fn reopen(launcher: i32, memory: i32) -> Option<OwnedFd> {
+    let path = format!("/proc/{launcher}/fd/{memory}");
+    let file = File::options().read(true).write(true).open(path).ok()?;
+    is_memory_file(file.as_fd()).then(|| file.into())
+}
+
+fn join_pmi(
+    env: Lookup,
+    rank: u32,
+    size: u32,
+    socket: i32,
+    create: impl FnOnce(u32) -> io::Result<OwnedFd>,
+) -> Result<Membership, String> {
+    // SAFETY: the variable says that the launcher left this descriptor for us.
+    let socket = unsafe { take_inherited(socket) }.map_err(|e| format!("cannot use PMI_FD={socket}: {e}"))?;
+    greet(env, rank, size, socket, create)
+}
+
+/// Joins over PMI-1.
+fn greet(
+    env: Lookup,
+    rank: u32,
+    size: u32,
+    socket: OwnedFd,
+    create: impl FnOnce(u32) -> io::Result<OwnedFd>,
+) -> Result<Membership, String> {
+    let mut client = Client::new(socket)?;
+    let appnum = client.appnum()?;
+    let universe = client.universe_size()?;
+    let local = number(env, "MPI_LOCALNRANKS")? == Some(size.into());
+    if size > 1 && !local {
+        check_hosts(&mut client, size)?;
+    }
+    let make = || create(size).map_err(|e| format!("cannot make the memory of a job of {size} ranks: {e}"));
+    let segment = match (rank, size) {
+        (_, 1) => make()?,
+        (0, _) => {
+            let memory = make()?;
+            let host = Host::new().map_err(|e| format!("cannot open a socket for the other ranks: {e}"))?;
+            client.put(MEMORY_KEY, host.name())?;
+            client.barrier()?;
+            host.serve(&memory, size)?;
+            memory
+        }
+        _ => {
+            client.barrier()?;
+            let name = client.get(MEMORY_KEY)?;
+            fetch(&name.ok_or("rank 0 has not published the job's memory: do all ranks use nearmpi?")?, rank)?
+        }
+    };
+    Ok(Membership { rank, size, segment, appnum, universe, launcher_pid: parent(), control: Control(Way::Pmi(client)) })
+}
+
+fn check_hosts(client: &mut Client, size: u32) -> Result<(), String> {
+    let Some(mapping) = client.get("PMI_process_mapping")? else { return Ok(()) };
+    match on_one_host(&mapping, size)? {
+        true => Ok(()),
+        false => Err(format!(
+            "the launcher puts the {size} ranks on several hosts; nearmpi runs on one machine: \
+             ask for one host, or run this program with another MPI"
+        )),
+    }
+}
+
+/// The rank and the number of ranks, as every launcher with PMI writes them.
+fn ranks(env: Lookup) -> Result<(u32, u32), String> {
+    match (number(env, "PMI_RANK")?, number(env, "PMI_SIZE")?) {
+        (Some(rank), Some(size)) => place(rank, size)
+            .ok_or_else(|| format!("PMI_RANK={rank} and PMI_SIZE={size} name no rank of at most {MAX_RANKS}")),
+        _ => Err("the launcher set no PMI_RANK and PMI_SIZE".into()),
+    }
+}
+
+fn place(rank: i64, size: i64) -> Option<(u32, u32)> {
+    let (rank, size) = (u32::try_from(rank).ok()?, u32::try_from(size).ok()?);
+    (rank < size && size <= MAX_RANKS).then_some((rank, size))
+}
+
+/// A variable that is a number of at most 18 digits, 0 or more; `None` if it is not set or empty.
+fn number(env: Lookup, name: &str) -> Result<Option<i64>, String> {
+    match env(name).as_deref() {
+        None | Some("") => Ok(None),
+        Some(text) if text.len() <= 18 && text.bytes().all(|b| b.is_ascii_digit()) => Ok(text.parse().ok()),
+        Some(text) => Err(format!("{name}={:?} in the environment is not a number", shorten(text))),
+    }
+}
+
+/// True if the descriptor is open and may be taken over.
+fn is_open(number: i32) -> bool {
+    number > 2 && File::open(format!("/proc/self/fdinfo/{number}")).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(vars: &[(&str, &str)], open: &[i32]) -> Result<Plan, String> {
+        let env = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());
+        plan(&env, &|fd| open.contains(&fd))
+    }
+
+    #[test]
+    fn nothing_is_a_job_of_one() {
+        assert_eq!(planned(&[], &[]), Ok(Plan::Alone));
+        let allocation = [("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0"), ("SLURM_JOB_ID", "7")];
+        assert_eq!(planned(&allocation, &[]), Ok(Plan::Alone), "the shell of sbatch or salloc");
+        assert_eq!(planned(&[("SLURM_STEP_NUM_TASKS", "1"), ("SLURM_PROCID", "0")], &[]), Ok(Plan::Alone));
+        assert_eq!(planned(&[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0")], &[]), Ok(Plan::Alone));
+    }
+
+    #[test]
+    fn our_mpirun_comes_first() {
+        let vars = [("NEARMPI_FD", "30"), ("NEARMPI_RANK", "1/2"), ("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_FD", "31")];
+        let own = |socket| Ok(Plan::Mpirun { rank: 1, size: 2, memory: 30, socket });
+        assert_eq!(planned(&vars, &[30, 31]), own(Some(31)));
+        assert_eq!(planned(&vars, &[30]), own(None), "a wrapper closed the socket");
+    }
+
+    #[test]
+    fn another_launcher_inside_ours_wins() {
+        let vars = [("NEARMPI_FD", "30"), ("NEARMPI_RANK", "0/1"), ("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_FD", "9")];
+        assert_eq!(planned(&vars, &[9, 30]), Ok(Plan::Pmi { rank: 1, size: 2, socket: 9 }));
+    }
+
+    #[test]
+    fn pmi_is_joined_by_descriptor_or_port() {
+        let vars = [("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("PMI_FD", "6")];
+        assert_eq!(planned(&vars, &[6]), Ok(Plan::Pmi { rank: 0, size: 2, socket: 6 }));
+        assert!(planned(&vars, &[]).unwrap_err().contains("PMI_FD=6 is not open"));
+        let port = [("PMI_PORT", "localhost:99"), ("PMI_ID", "3")];
+        assert_eq!(planned(&port, &[]), Ok(Plan::Port { address: "localhost:99".into(), id: 3 }));
+        assert_eq!(planned(&[("PMI_RANK", "0"), ("PMI_SIZE", "1"), ("PMI_FD", "6")], &[]), Ok(Plan::Alone));
+    }
+
+    #[test]
+    fn a_launcher_that_cannot_be_joined_is_named() {
+        let refused = |vars: &[(&str, &str)], word: &str| {
+            let sentence = planned(vars, &[]).unwrap_err();
+            assert!(sentence.contains(word) && sentence.contains("mpirun"), "{sentence}");
+        };
+        refused(&[("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "0")], "Open MPI");
+        refused(&[("SLURM_STEP_NUM_TASKS", "4"), ("SLURM_PROCID", "2")], "--mpi=pmi2");
+        refused(&[("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "x")], "PMIx");
+        refused(&[("PMI_RANK", "1"), ("PMI_SIZE", "2")], "PMI_SIZE");
+    }
+
+    #[test]
+    fn junk_is_an_error_never_a_rank() {
+        for (rank, size) in [("2", "2"), ("-1", "2"), ("0", "0"), ("x", "2"), ("0", "99999999999999999999"), ("0", "40000")] {
+            let vars = [("PMI_RANK", rank), ("PMI_SIZE", size), ("PMI_FD", "6")];
+            assert!(planned(&vars, &[6]).is_err(), "{rank} of {size}");
+            let vars = [("PMI_RANK", rank), ("PMI_SIZE", size), ("NEARMPI_FD", "6")];
+            assert!(planned(&vars, &[6]).is_err(), "{rank} of {size}");
+        }
+        assert!(planned(&[("PMI_FD", "6")], &[6]).is_err());
+        assert!(planned(&[("NEARMPI_FD", "6x"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")], &[6]).is_err());
+    }
+
+    #[test]
+    fn nobody_around_makes_the_memory_itself() {
+        let mut asked = None;
+        let segment = |ranks| {
+            asked = Some(ranks);
+            Ok(File::open("/dev/null")?.into())
+        };
+        if planned_here() == Ok(Plan::Alone) {
+            let member = join(segment).unwrap();
+            assert_eq!((member.rank, member.size, asked), (0, 1, Some(1)));
+            member.control.abort(3);
+            assert!(member.control.finalize().is_ok());
+        }
+    }
+
+    fn planned_here() -> Result<Plan, String> {
+        plan(&|name| std::env::var(name).ok(), &is_open)
+    }
+}

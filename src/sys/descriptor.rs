@@ -1,0 +1,246 @@
+//! # Safety
+//! Relies on the kernel: system calls get buffers that live as long as the call, and descriptors
+//! that the kernel has just handed out.
+//!
+//! Descriptors that come from outside: inherited by number, or passed by a peer over a socket.
+//! Source: fcntl(2), unix(7), cmsg(3).
+#![allow(unsafe_code)]
+
+use std::io::{self, Error, ErrorKind};
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Takes over descriptor `number`, inherited under a number found in the environment, and marks it
+/// to be closed by `exec`.
+///
+/// # Errors
+/// When nothing is open under that number, or it is one of the three standard streams.
+///
+/// # Safety
+/// Nothing else in the process may own the descriptor.
+pub unsafe fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
+    if number <= libc::STDERR_FILENO {
+        return Err(Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: fcntl touches no memory of ours.
+    check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    // SAFETY: it is open, and the caller vouches that it is ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// True if the descriptor is a memory file (memfd_create(2)), which no other kind of file can pretend to be
+/// short of living on a tmpfs.
+pub fn is_memory_file(fd: BorrowedFd<'_>) -> bool {
+    // SAFETY: fcntl touches no memory of ours.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) >= 0 }
+}
+
+/// Sends all of `bytes`; a peer that is gone is an error (`EPIPE`), never a signal.
+///
+/// # Errors
+/// What send(2) reports.
+pub fn send_all(socket: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        // SAFETY: the pointer and length are those of a live slice.
+        let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+        match check_len(sent) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Reads what is there into `room`, waiting for the first byte; 0 is the end.
+///
+/// # Errors
+/// What read(2) reports.
+pub fn read_some(fd: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
+    loop {
+        // SAFETY: the pointer and length are those of a live slice.
+        let got = unsafe { libc::read(fd.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
+        match check_len(got) {
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// Waits until something can be read from `fd`, or the time is over.
+pub fn wait_readable(fd: BorrowedFd<'_>, time: Duration) {
+    let mut one = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one live pollfd; any outcome is fine, the caller looks for itself.
+    unsafe { libc::poll(&mut one, 1, time.as_millis().min(60_000) as libc::c_int) };
+}
+
+/// Who was at the other end of a unix socket when it was connected: (pid, effective uid).
+/// The pid is 0 if the peer is in a pid namespace that we cannot see.
+///
+/// # Errors
+/// What getsockopt(2) reports.
+pub fn peer(socket: BorrowedFd<'_>) -> io::Result<(i32, u32)> {
+    // SAFETY: ucred is plain integers.
+    let mut who: libc::ucred = unsafe { zeroed() };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into `who`.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut who).cast(),
+            &mut len,
+        )
+    })?;
+    Ok((who.pid, who.uid))
+}
+
+/// The effective user of this process.
+pub fn effective_user() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// The parent of this process: the launcher, or what it put between itself and us.
+pub fn parent() -> i32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::getppid() }
+}
+
+/// Room for one descriptor in a control message, aligned as its header.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Passes `fd` to the other end of a unix socket, with one byte of data to carry it.
+///
+/// # Errors
+/// What sendmsg(2) reports.
+pub fn send_descriptor(socket: BorrowedFd<'_>, fd: BorrowedFd<'_>) -> io::Result<()> {
+    let mut byte = [b'f'];
+    let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+    let mut control = Control([0; 64]);
+    let size = size_of::<RawFd>() as libc::c_uint;
+    // SAFETY: msghdr is plain data; all zero is "nothing".
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    // SAFETY: CMSG_* only compute; the first header lies inside `control`, which is large and aligned enough.
+    unsafe {
+        message.msg_controllen = libc::CMSG_SPACE(size) as usize;
+        let header = libc::CMSG_FIRSTHDR(&message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(size) as usize;
+        libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(fd.as_raw_fd());
+    }
+    // SAFETY: everything `message` points at lives until the call returns.
+    check_len(unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL) })?;
+    Ok(())
+}
+
+/// Receives the descriptor that [`send_descriptor`] passed; it is closed by `exec`.
+///
+/// # Errors
+/// What recvmsg(2) reports; `InvalidData` if the message carries no descriptor.
+pub fn receive_descriptor(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut byte = [0u8];
+    let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+    let mut control = Control([0; 64]);
+    // SAFETY: msghdr is plain data; all zero is "nothing".
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    // SAFETY: CMSG_SPACE only computes.
+    message.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<RawFd>() as libc::c_uint) } as usize;
+    // SAFETY: everything `message` points at lives until the call returns.
+    let got = check_len(unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) })?;
+    // SAFETY: the kernel filled `control` up to msg_controllen, which CMSG_FIRSTHDR checks; a header of
+    // SCM_RIGHTS of this length holds one descriptor, new and ours.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(&message);
+        let whole = libc::CMSG_LEN(size_of::<RawFd>() as libc::c_uint) as usize;
+        if got == 0 || header.is_null() || (*header).cmsg_type != libc::SCM_RIGHTS || (*header).cmsg_len < whole {
+            return Err(Error::new(ErrorKind::InvalidData, "no descriptor came with the message"));
+        }
+        Ok(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()))
+    }
+}
+
+/// 128 bits nobody can guess.
+///
+/// # Errors
+/// What getrandom(2) reports.
+pub fn random() -> io::Result<u128> {
+    let mut bytes = [0u8; 16];
+    // SAFETY: the pointer and length are those of a live array.
+    let got = check_len(unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) })?;
+    if got != bytes.len() {
+        return Err(Error::new(ErrorKind::UnexpectedEof, "the kernel has no random bytes"));
+    }
+    Ok(u128::from_ne_bytes(bytes))
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(Error::last_os_error()) } else { Ok(result) }
+}
+
+fn check_len(result: libc::ssize_t) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_descriptor_travels() {
+        let (left, right) = UnixStream::pair().unwrap();
+        let (mut inner, far) = UnixStream::pair().unwrap();
+        send_descriptor(left.as_fd(), far.as_fd()).unwrap();
+        drop(far);
+        let mut got = UnixStream::from(receive_descriptor(right.as_fd()).unwrap());
+        got.write_all(b"hello").unwrap();
+        drop(got);
+        let mut text = String::new();
+        inner.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "hello");
+    }
+
+    #[test]
+    fn plain_data_is_no_descriptor() {
+        let (mut left, right) = UnixStream::pair().unwrap();
+        left.write_all(b"f").unwrap();
+        assert_eq!(receive_descriptor(right.as_fd()).unwrap_err().kind(), ErrorKind::InvalidData);
+        drop(left);
+        assert_eq!(receive_descriptor(right.as_fd()).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_gone_peer_is_an_error_not_a_signal() {
+        let (left, right) = UnixStream::pair().unwrap();
+        drop(right);
+        assert_eq!(send_all(left.as_fd(), b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn the_peer_of_our_own_socket_is_us() {
+        let (left, _right) = UnixStream::pair().unwrap();
+        assert_eq!(peer(left.as_fd()).unwrap(), (std::process::id() as i32, effective_user()));
+        assert!(!is_memory_file(left.as_fd()));
+    }
+
+    #[test]
+    fn closed_and_standard_numbers_are_refused() {
+        for number in [-1, 0, 2, 1_000_000] {
+            // SAFETY: none of these numbers can be taken over.
+            assert!(unsafe { take_inherited(number) }.is_err(), "{number}");
+        }
+    }
+}
