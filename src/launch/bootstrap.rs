@@ -1,20 +1,15 @@
-//! # Safety
-//! Takes over descriptors by the numbers that a launcher left in the environment: relies on the program
-//! not to use those numbers for anything else.
-//!
 //! How a rank finds its job, in this order: our own mpirun's memory file, inherited as `NEARMPI_FD`; a launcher
 //! that speaks PMI-1 (`PMI_FD`, `PMI_PORT`); a launcher that we cannot join, which is an error and never
 //! a silent job of one; nothing, which is a job of one (MPI-4.1 §11.5 calls it a singleton).
 //!
 //! Only descriptors, ranks and sizes are taken from the environment of a set-uid or set-gid program.
-#![allow(unsafe_code)]
 
 use super::client::{Client, tell};
 use super::handover::{Host, fetch};
 use super::pmi::{on_one_host, shorten};
 use crate::shm::layout::MAX_RANKS;
 use crate::sys::cvar::secure;
-use crate::sys::descriptor::{is_memory_file, parent, take_inherited};
+use crate::sys::descriptor::{inherited, is_memory_file, parent};
 use std::fs::File;
 use std::io;
 use std::net::TcpStream;
@@ -203,8 +198,7 @@ fn join_mpirun(env: Lookup, rank: u32, size: u32, memory: i32, socket: Option<i3
         true => None,
         false => number(env, "NEARMPI_LAUNCHER_PID")?.and_then(|pid| i32::try_from(pid).ok()).filter(|&pid| pid > 1),
     };
-    // SAFETY: the variable says that mpirun left this descriptor for us.
-    let inherited = unsafe { take_inherited(memory) }.ok().and_then(|fd| match is_memory_file(fd.as_fd()) {
+    let inherited_memory = inherited("NEARMPI_FD").ok().and_then(|fd| match is_memory_file(fd.as_fd()) {
         true => Some(fd),
         false => {
             // Something of the program's own has the number: it is not ours to close.
@@ -213,11 +207,10 @@ fn join_mpirun(env: Lookup, rank: u32, size: u32, memory: i32, socket: Option<i3
         }
     });
     // A wrapper that closes what it does not know (Python's subprocess does) has not closed the launcher's own.
-    let segment = inherited.or_else(|| reopen(launcher?, memory)).ok_or_else(|| {
+    let segment = inherited_memory.or_else(|| reopen(launcher?, memory)).ok_or_else(|| {
         format!("mpirun's memory file NEARMPI_FD={memory} is not open in this process: does a wrapper close descriptors?")
     })?;
-    // SAFETY: as above; it was open a moment ago.
-    let socket = socket.and_then(|fd| unsafe { take_inherited(fd) }.ok());
+    let socket = socket.and_then(|_| inherited("PMI_FD").ok());
     let small = |name| Ok::<_, String>(number(env, name)?.and_then(|n| i32::try_from(n).ok()));
     Ok(Membership {
         rank,
@@ -244,8 +237,7 @@ fn join_pmi(
     socket: i32,
     create: impl FnOnce(u32) -> io::Result<OwnedFd>,
 ) -> Result<Membership, String> {
-    // SAFETY: the variable says that the launcher left this descriptor for us.
-    let socket = unsafe { take_inherited(socket) }.map_err(|e| format!("cannot use PMI_FD={socket}: {e}"))?;
+    let socket = inherited("PMI_FD").map_err(|e| format!("cannot use PMI_FD={socket}: {e}"))?;
     greet(env, rank, size, socket, create)
 }
 

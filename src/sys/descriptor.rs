@@ -1,6 +1,6 @@
 //! # Safety
 //! Relies on the kernel: system calls get buffers that live as long as the call, and descriptors
-//! that the kernel has just handed out.
+//! that the kernel has just handed out; and on the launcher, whose descriptors [`inherited`] takes over.
 //!
 //! Descriptors that come from outside: inherited by number, or passed by a peer over a socket.
 //! Source: fcntl(2), unix(7), cmsg(3).
@@ -11,21 +11,20 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Takes over descriptor `number`, inherited under a number found in the environment, and marks it
-/// to be closed by `exec`.
+/// Takes over the descriptor whose number the launcher left in environment variable `variable`, and marks
+/// it to be closed by `exec`. To be called once per variable.
 ///
 /// # Errors
-/// When nothing is open under that number, or it is one of the three standard streams.
-///
-/// # Safety
-/// Nothing else in the process may own the descriptor.
-pub unsafe fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
+/// When the variable is no number, nothing is open under it, or it is one of the three standard streams.
+pub fn inherited(variable: &str) -> io::Result<OwnedFd> {
+    let text = std::env::var(variable).map_err(|e| Error::new(ErrorKind::InvalidInput, e))?;
+    let number: RawFd = text.parse().map_err(|e| Error::new(ErrorKind::InvalidInput, e))?;
     if number <= libc::STDERR_FILENO {
         return Err(Error::from_raw_os_error(libc::EBADF));
     }
     // SAFETY: fcntl touches no memory of ours.
     check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
-    // SAFETY: it is open, and the caller vouches that it is ours alone.
+    // SAFETY: it is open, and the launcher opened it for us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -237,10 +236,8 @@ mod tests {
     }
 
     #[test]
-    fn closed_and_standard_numbers_are_refused() {
-        for number in [-1, 0, 2, 1_000_000] {
-            // SAFETY: none of these numbers can be taken over.
-            assert!(unsafe { take_inherited(number) }.is_err(), "{number}");
-        }
+    fn only_what_the_environment_names_is_taken() {
+        assert!(inherited("NEARMPI_NO_SUCH_VARIABLE").is_err());
+        assert!(inherited("PATH").is_err(), "not a number");
     }
 }
