@@ -77,13 +77,19 @@ impl Control {
 pub fn join(create: impl FnOnce(u32) -> io::Result<OwnedFd>) -> Result<Membership, String> {
     let env = |name: &str| std::env::var(name).ok();
     match plan(&env, &is_open)? {
-        Plan::Mpirun { rank, size, memory, socket } => join_mpirun(&env, rank, size, memory, socket),
+        Plan::Mpirun {
+            rank,
+            size,
+            memory,
+            socket,
+        } => join_mpirun(&env, rank, size, memory, socket),
         Plan::Pmi { rank, size, socket } => join_pmi(&env, rank, size, socket, create),
         Plan::Port { address, id } => {
             let stream = TcpStream::connect(&address)
                 .map_err(|e| format!("cannot reach the launcher at PMI_PORT={:?}: {e}", shorten(&address)))?;
             let (socket, rank, size) = Client::identify(stream.into(), id)?;
-            let (rank, size) = place(rank.into(), size.into()).ok_or("the launcher gives an impossible rank or size")?;
+            let (rank, size) =
+                place(rank.into(), size.into()).ok_or("the launcher gives an impossible rank or size")?;
             greet(&env, rank, size, socket, create)
         }
         Plan::Alone => Ok(Membership {
@@ -103,9 +109,21 @@ type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// What the environment says about the job.
 #[derive(Debug, PartialEq, Eq)]
 enum Plan {
-    Mpirun { rank: u32, size: u32, memory: i32, socket: Option<i32> },
-    Pmi { rank: u32, size: u32, socket: i32 },
-    Port { address: String, id: i32 },
+    Mpirun {
+        rank: u32,
+        size: u32,
+        memory: i32,
+        socket: Option<i32>,
+    },
+    Pmi {
+        rank: u32,
+        size: u32,
+        socket: i32,
+    },
+    Port {
+        address: String,
+        id: i32,
+    },
     Alone,
 }
 
@@ -143,14 +161,23 @@ fn plan(env: Lookup, is_open: &dyn Fn(i32) -> bool) -> Result<Plan, String> {
 
 /// Our own mpirun's variables, unless another launcher, started by it, has put its own rank into them.
 fn plan_mpirun(env: Lookup, is_open: &dyn Fn(i32) -> bool) -> Result<Option<Plan>, String> {
-    let Some(memory) = number(env, "NEARMPI_FD")? else { return Ok(None) };
+    let Some(memory) = number(env, "NEARMPI_FD")? else {
+        return Ok(None);
+    };
     let (rank, size) = ranks(env)?;
     if env("NEARMPI_RANK").is_some_and(|ours| ours != format!("{rank}/{size}")) {
         return Ok(None);
     }
     let memory = i32::try_from(memory).map_err(|_| "NEARMPI_FD is too large")?;
-    let socket = number(env, "PMI_FD")?.and_then(|fd| i32::try_from(fd).ok()).filter(|&fd| is_open(fd));
-    Ok(Some(Plan::Mpirun { rank, size, memory, socket }))
+    let socket = number(env, "PMI_FD")?
+        .and_then(|fd| i32::try_from(fd).ok())
+        .filter(|&fd| is_open(fd));
+    Ok(Some(Plan::Mpirun {
+        rank,
+        size,
+        memory,
+        socket,
+    }))
 }
 
 /// The launchers that say how many ranks they start in variables of their own but have no PMI-1:
@@ -168,7 +195,9 @@ const FOREIGN: [(&str, &str, &str); 6] = [
 /// allocation (`salloc`, `sbatch`) has no step, so a program in it is a job of one.
 fn foreign(env: Lookup) -> Result<Option<String>, String> {
     for (name, size, rank) in FOREIGN {
-        let (Some(size), Some(rank)) = (env(size), env(rank)) else { continue };
+        let (Some(size), Some(rank)) = (env(size), env(rank)) else {
+            continue;
+        };
         if size.trim().parse::<u64>().is_ok_and(|size| size > 1) {
             let fix = match name {
                 "Slurm's srun" => "use srun --mpi=pmi2, or nearmpi's mpirun inside the allocation",
@@ -196,19 +225,25 @@ fn foreign(env: Lookup) -> Result<Option<String>, String> {
 fn join_mpirun(env: Lookup, rank: u32, size: u32, memory: i32, socket: Option<i32>) -> Result<Membership, String> {
     let launcher = match secure() {
         true => None,
-        false => number(env, "NEARMPI_LAUNCHER_PID")?.and_then(|pid| i32::try_from(pid).ok()).filter(|&pid| pid > 1),
+        false => number(env, "NEARMPI_LAUNCHER_PID")?
+            .and_then(|pid| i32::try_from(pid).ok())
+            .filter(|&pid| pid > 1),
     };
-    let inherited_memory = inherited("NEARMPI_FD").ok().and_then(|fd| match is_memory_file(fd.as_fd()) {
-        true => Some(fd),
-        false => {
-            // Something of the program's own has the number: it is not ours to close.
-            std::mem::forget(fd);
-            None
-        }
-    });
+    let inherited_memory = inherited("NEARMPI_FD")
+        .ok()
+        .and_then(|fd| match is_memory_file(fd.as_fd()) {
+            true => Some(fd),
+            false => {
+                // Something of the program's own has the number: it is not ours to close.
+                std::mem::forget(fd);
+                None
+            }
+        });
     // A wrapper that closes what it does not know (Python's subprocess does) has not closed the launcher's own.
     let segment = inherited_memory.or_else(|| reopen(launcher?, memory)).ok_or_else(|| {
-        format!("mpirun's memory file NEARMPI_FD={memory} is not open in this process: does a wrapper close descriptors?")
+        format!(
+            "mpirun's memory file NEARMPI_FD={memory} is not open in this process: does a wrapper close descriptors?"
+        )
     })?;
     let socket = socket.and_then(|_| inherited("PMI_FD").ok());
     let small = |name| Ok::<_, String>(number(env, name)?.and_then(|n| i32::try_from(n).ok()));
@@ -270,14 +305,27 @@ fn greet(
         _ => {
             client.barrier()?;
             let name = client.get(MEMORY_KEY)?;
-            fetch(&name.ok_or("rank 0 has not published the job's memory: do all ranks use nearmpi?")?, rank)?
+            fetch(
+                &name.ok_or("rank 0 has not published the job's memory: do all ranks use nearmpi?")?,
+                rank,
+            )?
         }
     };
-    Ok(Membership { rank, size, segment, appnum, universe, launcher_pid: parent(), control: Control(Way::Pmi(client)) })
+    Ok(Membership {
+        rank,
+        size,
+        segment,
+        appnum,
+        universe,
+        launcher_pid: parent(),
+        control: Control(Way::Pmi(client)),
+    })
 }
 
 fn check_hosts(client: &mut Client, size: u32) -> Result<(), String> {
-    let Some(mapping) = client.get("PMI_process_mapping")? else { return Ok(()) };
+    let Some(mapping) = client.get("PMI_process_mapping")? else {
+        return Ok(());
+    };
     match on_one_host(&mapping, size)? {
         true => Ok(()),
         false => Err(format!(
@@ -328,33 +376,85 @@ mod tests {
     fn nothing_is_a_job_of_one() {
         assert_eq!(planned(&[], &[]), Ok(Plan::Alone));
         let allocation = [("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0"), ("SLURM_JOB_ID", "7")];
-        assert_eq!(planned(&allocation, &[]), Ok(Plan::Alone), "the shell of sbatch or salloc");
-        assert_eq!(planned(&[("SLURM_STEP_NUM_TASKS", "1"), ("SLURM_PROCID", "0")], &[]), Ok(Plan::Alone));
-        assert_eq!(planned(&[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0")], &[]), Ok(Plan::Alone));
+        assert_eq!(
+            planned(&allocation, &[]),
+            Ok(Plan::Alone),
+            "the shell of sbatch or salloc"
+        );
+        assert_eq!(
+            planned(&[("SLURM_STEP_NUM_TASKS", "1"), ("SLURM_PROCID", "0")], &[]),
+            Ok(Plan::Alone)
+        );
+        assert_eq!(
+            planned(&[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0")], &[]),
+            Ok(Plan::Alone)
+        );
     }
 
     #[test]
     fn our_mpirun_comes_first() {
-        let vars = [("NEARMPI_FD", "30"), ("NEARMPI_RANK", "1/2"), ("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_FD", "31")];
-        let own = |socket| Ok(Plan::Mpirun { rank: 1, size: 2, memory: 30, socket });
+        let vars = [
+            ("NEARMPI_FD", "30"),
+            ("NEARMPI_RANK", "1/2"),
+            ("PMI_RANK", "1"),
+            ("PMI_SIZE", "2"),
+            ("PMI_FD", "31"),
+        ];
+        let own = |socket| {
+            Ok(Plan::Mpirun {
+                rank: 1,
+                size: 2,
+                memory: 30,
+                socket,
+            })
+        };
         assert_eq!(planned(&vars, &[30, 31]), own(Some(31)));
         assert_eq!(planned(&vars, &[30]), own(None), "a wrapper closed the socket");
     }
 
     #[test]
     fn another_launcher_inside_ours_wins() {
-        let vars = [("NEARMPI_FD", "30"), ("NEARMPI_RANK", "0/1"), ("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("PMI_FD", "9")];
-        assert_eq!(planned(&vars, &[9, 30]), Ok(Plan::Pmi { rank: 1, size: 2, socket: 9 }));
+        let vars = [
+            ("NEARMPI_FD", "30"),
+            ("NEARMPI_RANK", "0/1"),
+            ("PMI_RANK", "1"),
+            ("PMI_SIZE", "2"),
+            ("PMI_FD", "9"),
+        ];
+        assert_eq!(
+            planned(&vars, &[9, 30]),
+            Ok(Plan::Pmi {
+                rank: 1,
+                size: 2,
+                socket: 9
+            })
+        );
     }
 
     #[test]
     fn pmi_is_joined_by_descriptor_or_port() {
         let vars = [("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("PMI_FD", "6")];
-        assert_eq!(planned(&vars, &[6]), Ok(Plan::Pmi { rank: 0, size: 2, socket: 6 }));
+        assert_eq!(
+            planned(&vars, &[6]),
+            Ok(Plan::Pmi {
+                rank: 0,
+                size: 2,
+                socket: 6
+            })
+        );
         assert!(planned(&vars, &[]).unwrap_err().contains("PMI_FD=6 is not open"));
         let port = [("PMI_PORT", "localhost:99"), ("PMI_ID", "3")];
-        assert_eq!(planned(&port, &[]), Ok(Plan::Port { address: "localhost:99".into(), id: 3 }));
-        assert_eq!(planned(&[("PMI_RANK", "0"), ("PMI_SIZE", "1"), ("PMI_FD", "6")], &[]), Ok(Plan::Alone));
+        assert_eq!(
+            planned(&port, &[]),
+            Ok(Plan::Port {
+                address: "localhost:99".into(),
+                id: 3
+            })
+        );
+        assert_eq!(
+            planned(&[("PMI_RANK", "0"), ("PMI_SIZE", "1"), ("PMI_FD", "6")], &[]),
+            Ok(Plan::Alone)
+        );
     }
 
     #[test]
@@ -363,7 +463,10 @@ mod tests {
             let sentence = planned(vars, &[]).unwrap_err();
             assert!(sentence.contains(word) && sentence.contains("mpirun"), "{sentence}");
         };
-        refused(&[("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "0")], "Open MPI");
+        refused(
+            &[("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "0")],
+            "Open MPI",
+        );
         refused(&[("SLURM_STEP_NUM_TASKS", "4"), ("SLURM_PROCID", "2")], "--mpi=pmi2");
         refused(&[("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "x")], "PMIx");
         refused(&[("PMI_RANK", "1"), ("PMI_SIZE", "2")], "PMI_SIZE");
@@ -371,7 +474,14 @@ mod tests {
 
     #[test]
     fn junk_is_an_error_never_a_rank() {
-        for (rank, size) in [("2", "2"), ("-1", "2"), ("0", "0"), ("x", "2"), ("0", "99999999999999999999"), ("0", "40000")] {
+        for (rank, size) in [
+            ("2", "2"),
+            ("-1", "2"),
+            ("0", "0"),
+            ("x", "2"),
+            ("0", "99999999999999999999"),
+            ("0", "40000"),
+        ] {
             let vars = [("PMI_RANK", rank), ("PMI_SIZE", size), ("PMI_FD", "6")];
             assert!(planned(&vars, &[6]).is_err(), "{rank} of {size}");
             let vars = [("PMI_RANK", rank), ("PMI_SIZE", size), ("NEARMPI_FD", "6")];

@@ -20,7 +20,11 @@ impl Client {
     /// # Errors
     /// A launcher that does not speak PMI-1.1 or is gone.
     pub fn new(socket: OwnedFd) -> Result<Client, String> {
-        let mut client = Client { socket, lines: Lines::default(), space: String::new() };
+        let mut client = Client {
+            socket,
+            lines: Lines::default(),
+            space: String::new(),
+        };
         client.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
         let maxes = client.ask("cmd=get_maxes", "maxes")?;
         let enough = |key, need: usize| maxes.number(key).map(|n| n >= need as i32);
@@ -29,7 +33,9 @@ impl Client {
         }
         let answer = client.ask("cmd=get_my_kvsname", "my_kvsname")?;
         let space = answer.get("kvsname").filter(|name| !name.is_empty());
-        client.space = space.ok_or("the launcher gives its PMI key-value space no name")?.to_string();
+        client.space = space
+            .ok_or("the launcher gives its PMI key-value space no name")?
+            .to_string();
         Ok(client)
     }
 
@@ -39,7 +45,11 @@ impl Client {
     /// # Errors
     /// An answer that is no such thing.
     pub fn identify(socket: OwnedFd, id: i32) -> Result<(OwnedFd, i32, i32), String> {
-        let mut client = Client { socket, lines: Lines::default(), space: String::new() };
+        let mut client = Client {
+            socket,
+            lines: Lines::default(),
+            space: String::new(),
+        };
         client.ask(&format!("cmd=initack pmiid={id}"), "initack")?;
         let (mut rank, mut size) = (None, None);
         for _ in 0..3 {
@@ -143,7 +153,10 @@ impl Client {
         let message = Message::parse(&line)?;
         match message.name == name {
             true => Ok(message),
-            false => Err(format!("the launcher answers {:?} where PMI has {name:?}", shorten(&line))),
+            false => Err(format!(
+                "the launcher answers {:?} where PMI has {name:?}",
+                shorten(&line)
+            )),
         }
     }
 }

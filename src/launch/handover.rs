@@ -54,7 +54,9 @@ impl Host {
                     continue;
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    return Err(format!("rank {missing} has not come for the job's memory in {PATIENCE:?}"));
+                    return Err(format!(
+                        "rank {missing} has not come for the job's memory in {PATIENCE:?}"
+                    ));
                 }
                 Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => continue,
                 Err(e) => return Err(format!("cannot take the other ranks' connections: {e}")),
@@ -81,7 +83,9 @@ fn greet(mut stream: &UnixStream, size: u32) -> Option<usize> {
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let mut rank = [0; 4];
     stream.read_exact(&mut rank).ok()?;
-    Some(u32::from_le_bytes(rank)).filter(|rank| (1..size).contains(rank)).map(|rank| rank as usize)
+    Some(u32::from_le_bytes(rank))
+        .filter(|rank| (1..size).contains(rank))
+        .map(|rank| rank as usize)
 }
 
 /// Gets the job's memory from the rank 0 that listens under `name`.
@@ -89,17 +93,26 @@ fn greet(mut stream: &UnixStream, size: u32) -> Option<usize> {
 /// # Errors
 /// A name that is not one of ours, nobody there, or somebody else's socket.
 pub fn fetch(name: &str, rank: u32) -> Result<OwnedFd, String> {
-    let secret = name.strip_prefix("nearmpi-").filter(|s| s.len() == 32 && s.bytes().all(|b| b.is_ascii_hexdigit()));
+    let secret = name
+        .strip_prefix("nearmpi-")
+        .filter(|s| s.len() == 32 && s.bytes().all(|b| b.is_ascii_hexdigit()));
     if secret.is_none() {
         return Err("what rank 0 published is not the name of its socket: do all ranks use nearmpi?".into());
     }
     let gone = |e: io::Error| {
-        format!("cannot get the job's memory from rank 0 ({e}): are the ranks in containers with networks of their own?")
+        format!(
+            "cannot get the job's memory from rank 0 ({e}): are the ranks in containers with networks of their own?"
+        )
     };
-    let mut stream = SocketAddr::from_abstract_name(name).and_then(|to| UnixStream::connect_addr(&to)).map_err(gone)?;
+    let mut stream = SocketAddr::from_abstract_name(name)
+        .and_then(|to| UnixStream::connect_addr(&to))
+        .map_err(gone)?;
     let (_, user) = peer(stream.as_fd()).map_err(gone)?;
     if user != effective_user() {
-        return Err(format!("rank 0 runs as user {user}, this rank as user {}: nearmpi joins ranks of one user", effective_user()));
+        return Err(format!(
+            "rank 0 runs as user {user}, this rank as user {}: nearmpi joins ranks of one user",
+            effective_user()
+        ));
     }
     stream.set_read_timeout(Some(PATIENCE)).map_err(gone)?;
     stream.write_all(&rank.to_le_bytes()).map_err(gone)?;
@@ -151,6 +164,10 @@ mod tests {
     fn other_names_are_refused() {
         assert!(fetch("", 1).is_err());
         assert!(fetch("nearmpi-zz", 1).is_err());
-        assert!(fetch(&format!("nearmpi-{:032x}", 5), 1).unwrap_err().contains("containers"));
+        assert!(
+            fetch(&format!("nearmpi-{:032x}", 5), 1)
+                .unwrap_err()
+                .contains("containers")
+        );
     }
 }

@@ -82,8 +82,12 @@ impl Message {
     /// # Errors
     /// When it is missing or no such number.
     pub fn number(&self, key: &str) -> Result<i32, String> {
-        let value = self.get(key).ok_or_else(|| format!("PMI answer {:?} lacks {key:?}", self.name))?;
-        value.parse().map_err(|_| format!("PMI answer {:?}: {key}={:?} is not a number", self.name, shorten(value)))
+        let value = self
+            .get(key)
+            .ok_or_else(|| format!("PMI answer {:?} lacks {key:?}", self.name))?;
+        value
+            .parse()
+            .map_err(|_| format!("PMI answer {:?}: {key}={:?} is not a number", self.name, shorten(value)))
     }
 
     /// True if the answer says success; an answer without `rc` does.
@@ -99,14 +103,23 @@ impl Message {
 /// A mapping that cannot be read.
 pub fn on_one_host(mapping: &str, size: u32) -> Result<bool, String> {
     let wrong = || format!("the launcher's process mapping cannot be read: {:?}", shorten(mapping));
-    let inner = mapping.trim().strip_prefix("(vector").and_then(|rest| rest.strip_suffix(')')).ok_or_else(wrong)?;
+    let inner = mapping
+        .trim()
+        .strip_prefix("(vector")
+        .and_then(|rest| rest.strip_suffix(')'))
+        .ok_or_else(wrong)?;
     let mut placed = 0u64;
     let mut first_host = None;
     for block in inner.split('(').skip(1) {
         let block = block.trim_end_matches([',', ' ']).strip_suffix(')').ok_or_else(wrong)?;
-        let numbers: Vec<u64> =
-            block.split(',').map(|n| n.trim().parse::<u32>().map(u64::from)).collect::<Result<_, _>>().map_err(|_| wrong())?;
-        let &[node, nodes, each] = numbers.as_slice() else { return Err(wrong()) };
+        let numbers: Vec<u64> = block
+            .split(',')
+            .map(|n| n.trim().parse::<u32>().map(u64::from))
+            .collect::<Result<_, _>>()
+            .map_err(|_| wrong())?;
+        let &[node, nodes, each] = numbers.as_slice() else {
+            return Err(wrong());
+        };
         if nodes == 0 || each == 0 {
             continue;
         }
@@ -179,11 +192,22 @@ mod tests {
         assert_eq!(on_one_host("(vector,(0,1,4))", 4), Ok(true));
         assert_eq!(on_one_host("(vector,(0,1,1))", 2), Ok(true), "the pattern repeats");
         assert_eq!(on_one_host("(vector,(0,2,1))", 2), Ok(false));
-        assert_eq!(on_one_host("(vector,(0,2,4))", 3), Ok(true), "the second host has no rank");
+        assert_eq!(
+            on_one_host("(vector,(0,2,4))", 3),
+            Ok(true),
+            "the second host has no rank"
+        );
         assert_eq!(on_one_host("(vector,(0,1,2),(1,1,2))", 4), Ok(false));
         assert_eq!(on_one_host("(vector,(1,1,2),(1,1,2))", 4), Ok(true));
         assert_eq!(on_one_host("(vector, (0,1,2))", 2), Ok(true));
-        for junk in ["", "(vector)", "(vector,(0,1))", "(vector,(0,1,x))", "(vector,(0,0,0))", "(vector,(-1,1,1))"] {
+        for junk in [
+            "",
+            "(vector)",
+            "(vector,(0,1))",
+            "(vector,(0,1,x))",
+            "(vector,(0,0,0))",
+            "(vector,(-1,1,1))",
+        ] {
             assert!(on_one_host(junk, 2).is_err(), "{junk}");
         }
     }

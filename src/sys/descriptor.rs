@@ -42,7 +42,14 @@ pub fn is_memory_file(fd: BorrowedFd<'_>) -> bool {
 pub fn send_all(socket: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         // SAFETY: the pointer and length are those of a live slice.
-        let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+        let sent = unsafe {
+            libc::send(
+                socket.as_raw_fd(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                libc::MSG_NOSIGNAL,
+            )
+        };
         match check_len(sent) {
             Ok(count) => bytes = &bytes[count..],
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -69,7 +76,11 @@ pub fn read_some(fd: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
 
 /// Waits until something can be read from `fd`, or the time is over.
 pub fn wait_readable(fd: BorrowedFd<'_>, time: Duration) {
-    let mut one = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut one = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
     // SAFETY: one live pollfd; any outcome is fine, the caller looks for itself.
     unsafe { libc::poll(&mut one, 1, time.as_millis().min(60_000) as libc::c_int) };
 }
@@ -118,7 +129,10 @@ struct Control([u8; 64]);
 /// What sendmsg(2) reports.
 pub fn send_descriptor(socket: BorrowedFd<'_>, fd: BorrowedFd<'_>) -> io::Result<()> {
     let mut byte = [b'f'];
-    let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+    let mut part = libc::iovec {
+        iov_base: byte.as_mut_ptr().cast(),
+        iov_len: 1,
+    };
     let mut control = Control([0; 64]);
     let size = size_of::<RawFd>() as libc::c_uint;
     // SAFETY: msghdr is plain data; all zero is "nothing".
@@ -146,7 +160,10 @@ pub fn send_descriptor(socket: BorrowedFd<'_>, fd: BorrowedFd<'_>) -> io::Result
 /// What recvmsg(2) reports; `InvalidData` if the message carries no descriptor.
 pub fn receive_descriptor(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut byte = [0u8];
-    let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+    let mut part = libc::iovec {
+        iov_base: byte.as_mut_ptr().cast(),
+        iov_len: 1,
+    };
     let mut control = Control([0; 64]);
     // SAFETY: msghdr is plain data; all zero is "nothing".
     let mut message: libc::msghdr = unsafe { zeroed() };
@@ -163,9 +180,14 @@ pub fn receive_descriptor(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         let header = libc::CMSG_FIRSTHDR(&message);
         let whole = libc::CMSG_LEN(size_of::<RawFd>() as libc::c_uint) as usize;
         if got == 0 || header.is_null() || (*header).cmsg_type != libc::SCM_RIGHTS || (*header).cmsg_len < whole {
-            return Err(Error::new(ErrorKind::InvalidData, "no descriptor came with the message"));
+            return Err(Error::new(
+                ErrorKind::InvalidData,
+                "no descriptor came with the message",
+            ));
         }
-        Ok(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()))
+        Ok(OwnedFd::from_raw_fd(
+            libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned(),
+        ))
     }
 }
 
@@ -184,7 +206,11 @@ pub fn random() -> io::Result<u128> {
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(Error::last_os_error()) } else { Ok(result) }
+    if result < 0 {
+        Err(Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }
 
 fn check_len(result: libc::ssize_t) -> io::Result<usize> {
@@ -216,9 +242,15 @@ mod tests {
     fn plain_data_is_no_descriptor() {
         let (mut left, right) = UnixStream::pair().unwrap();
         left.write_all(b"f").unwrap();
-        assert_eq!(receive_descriptor(right.as_fd()).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(
+            receive_descriptor(right.as_fd()).unwrap_err().kind(),
+            ErrorKind::InvalidData
+        );
         drop(left);
-        assert_eq!(receive_descriptor(right.as_fd()).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(
+            receive_descriptor(right.as_fd()).unwrap_err().kind(),
+            ErrorKind::InvalidData
+        );
     }
 
     #[test]
@@ -231,7 +263,10 @@ mod tests {
     #[test]
     fn the_peer_of_our_own_socket_is_us() {
         let (left, _right) = UnixStream::pair().unwrap();
-        assert_eq!(peer(left.as_fd()).unwrap(), (std::process::id() as i32, effective_user()));
+        assert_eq!(
+            peer(left.as_fd()).unwrap(),
+            (std::process::id() as i32, effective_user())
+        );
         assert!(!is_memory_file(left.as_fd()));
     }
 
