@@ -1,0 +1,82 @@
+/* Claim: the error handler of the communicator that a call names is the one that is called, with that communicator
+ * and the code that the call returns; handlers are inherited by dup, replaced, read back and freed while in use;
+ * user error classes, codes and strings work. */
+#include "check.h"
+
+static int called, last_code, strict;
+static MPI_Comm last_comm;
+
+static void handler(MPI_Comm *comm, int *code, ...)
+{
+    called++;
+    last_comm = *comm;
+    last_code = *code;
+}
+static void other_handler(MPI_Comm *comm, int *code, ...) { called += 100; }
+
+/* A wrong send on `comm` must call the handler once. */
+static void provoke(MPI_Comm comm)
+{
+    called = 0;
+    int class = 0, code = MPI_Send(&called, 1, MPI_INT, 999, 1, comm);
+    CHECK(called == 1 && last_comm == comm && (last_code == code || (!strict && code == MPI_SUCCESS)), "called %d comm %x code %d/%d", called, (unsigned)last_comm, last_code, code);
+    OK(MPI_Error_class(last_code, &class));
+    CHECK(class == MPI_ERR_RANK, "class %d", class);
+}
+
+int main(int argc, char **argv)
+{
+    start(&argc, &argv);
+    strict = argc > 1; /* then the call must return the code that its handler saw */
+    MPI_Errhandler mine, got, second;
+    MPI_Comm twin;
+    OK(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &got));
+    CHECK(got == MPI_ERRORS_ARE_FATAL, "the handler at the start is %x", (unsigned)got);
+    OK(MPI_Comm_create_errhandler(handler, &mine));
+    OK(MPI_Comm_create_errhandler(other_handler, &second));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, mine));
+    OK(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &got));
+    CHECK(got == mine, "got back %x, set %x", (unsigned)got, (unsigned)mine);
+    OK(MPI_Errhandler_free(&got));
+    provoke(MPI_COMM_WORLD);
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &twin));
+    provoke(twin); /* inherited */
+    OK(MPI_Comm_set_errhandler(twin, second));
+    OK(MPI_Errhandler_free(&second));
+    CHECK(second == MPI_ERRHANDLER_NULL, "handle not null after free");
+    called = 0;
+    MPI_Send(&called, 1, MPI_INT, 999, 1, twin);
+    CHECK(called == 100, "the freed handler is still in use: %d", called);
+    provoke(MPI_COMM_WORLD);
+    called = 0;
+    OK(MPI_Comm_call_errhandler(MPI_COMM_WORLD, MPI_ERR_OTHER));
+    CHECK(called == 1 && last_code == MPI_ERR_OTHER, "called %d code %d", called, last_code);
+    OK(MPI_Errhandler_free(&mine));
+    provoke(MPI_COMM_WORLD);
+    /* Errors without a communicator of their own go to MPI_COMM_WORLD's or MPI_COMM_SELF's handler. */
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    FAILS(MPI_ERR_TYPE, MPI_Type_commit(&(MPI_Datatype){MPI_DATATYPE_NULL}));
+    /* User classes and codes. */
+    int class, code, answer, length;
+    char text[MPI_MAX_ERROR_STRING];
+    OK(MPI_Add_error_class(&class));
+    OK(MPI_Add_error_code(class, &code));
+    OK(MPI_Add_error_string(code, "the soup is cold"));
+    OK(MPI_Error_class(code, &answer));
+    CHECK(answer == class && class > MPI_ERR_LASTCODE, "class %d of code %d", answer, code);
+    OK(MPI_Error_string(code, text, &length));
+    CHECK(!strcmp(text, "the soup is cold"), "text '%s'", text);
+    int *last, flag;
+    OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &last, &flag));
+    CHECK(flag && *last >= class, "LASTUSEDCODE");
+    /* Every predefined class has a text. */
+    for (int i = MPI_SUCCESS; i <= MPI_ERR_RMA_SHARED; i++) {
+        OK(MPI_Error_string(i, text, &length));
+        CHECK(length > 0 && (size_t)length == strlen(text), "class %d has no text", i);
+        OK(MPI_Error_class(i, &answer));
+        CHECK(answer == i, "class of class %d is %d", i, answer);
+    }
+    OK(MPI_Comm_free(&twin));
+    return finish();
+}

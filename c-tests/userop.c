@@ -1,0 +1,108 @@
+/* Claim: a user operation that is associative but not commutative is applied in rank order by every reduction, on a
+ * derived type, for all counts; a commutative one gives the serial result; the type passed is the caller's. */
+#include "comms.h"
+
+/* 2x2 matrices modulo a small prime: products depend on the order. */
+typedef struct { int a, b, c, d; } Matrix;
+static MPI_Datatype matrix;
+static int calls;
+
+static Matrix multiply(Matrix x, Matrix y)
+{
+    return (Matrix){(x.a * y.a + x.b * y.c) % 997, (x.a * y.b + x.b * y.d) % 997,
+                    (x.c * y.a + x.d * y.c) % 997, (x.c * y.b + x.d * y.d) % 997};
+}
+
+static void product(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    Matrix *x = in, *y = inout;
+    CHECK(*type == matrix, "the operation got another type");
+    calls++;
+    for (int i = 0; i < *count; i++)
+        y[i] = multiply(x[i], y[i]);
+}
+
+static void largest(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    int *x = in, *y = inout;
+    CHECK(*type == MPI_INT, "the operation got another type");
+    for (int i = 0; i < *count; i++)
+        y[i] = x[i] % 100 > y[i] % 100 || (x[i] % 100 == y[i] % 100 && x[i] > y[i]) ? x[i] : y[i];
+}
+
+static Matrix contribution(int rank, int i) { return (Matrix){rank + 1, i % 10, 1, (rank * i) % 5 + 1}; }
+
+/* The product of the contributions of ranks `from` to `to - 1`. */
+static Matrix serial(int to, int i)
+{
+    Matrix m = contribution(0, i);
+    for (int r = 1; r < to; r++)
+        m = multiply(m, contribution(r, i));
+    return m;
+}
+
+static void same(const Matrix *got, int ranks, int offset, int count, const char *name)
+{
+    for (int i = 0; i < count; i++) {
+        Matrix want = serial(ranks, offset + i);
+        CHECK(!memcmp(&got[i], &want, sizeof want), "%s count %d element %d: %d %d %d %d, expected %d %d %d %d", name, count,
+              i, got[i].a, got[i].b, got[i].c, got[i].d, want.a, want.b, want.c, want.d);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    start(&argc, &argv);
+    static const int few[] = {0, 1, 3, 100, 5001};
+    MPI_Op order, top;
+    MPI_Comm comms[COMMS];
+    Matrix *out = need(5001 * sizeof *out * n_ranks), *in = need(5001 * sizeof *in * n_ranks);
+    int *lengths = need(n_ranks * sizeof(int)), commutes = 9;
+    OK(MPI_Type_contiguous(4, MPI_INT, &matrix));
+    OK(MPI_Type_commit(&matrix));
+    OK(MPI_Op_create(product, 0, &order));
+    OK(MPI_Op_create(largest, 1, &top));
+    OK(MPI_Op_commutative(order, &commutes));
+    CHECK(commutes == 0, "commutative: %d", commutes);
+    make_comms(comms);
+    for (int k = 0; k < COMMS; k++)
+        for (int c = 0; c < 5; c++) {
+            int rank, size, count = few[c];
+            OK(MPI_Comm_rank(comms[k], &rank));
+            OK(MPI_Comm_size(comms[k], &size));
+            for (int i = 0; i < count * size; i++)
+                out[i] = contribution(rank, i);
+            for (int root = 0; root < size; root++) {
+                OK(MPI_Reduce(out, in, count, matrix, order, root, comms[k]));
+                if (rank == root)
+                    same(in, size, 0, count, "reduce");
+            }
+            OK(MPI_Allreduce(out, in, count, matrix, order, comms[k]));
+            same(in, size, 0, count, "allreduce");
+            OK(MPI_Scan(out, in, count, matrix, order, comms[k]));
+            same(in, rank + 1, 0, count, "scan");
+            OK(MPI_Exscan(out, in, count, matrix, order, comms[k]));
+            if (rank)
+                same(in, rank, 0, count, "exscan");
+            OK(MPI_Reduce_scatter_block(out, in, count, matrix, order, comms[k]));
+            same(in, size, rank * count, count, "reduce_scatter_block");
+            for (int r = 0; r < size; r++)
+                lengths[r] = count;
+            OK(MPI_Reduce_scatter(out, in, lengths, matrix, order, comms[k]));
+            same(in, size, rank * count, count, "reduce_scatter");
+        }
+    int mine = my_rank * 137 % 100 + 100 * my_rank, best = 0, want = 0;
+    for (int r = 0; r < n_ranks; r++) {
+        int value = r * 137 % 100 + 100 * r;
+        want = value % 100 > want % 100 || (value % 100 == want % 100 && value > want) ? value : want;
+    }
+    OK(MPI_Allreduce(&mine, &best, 1, MPI_INT, top, MPI_COMM_WORLD));
+    CHECK(best == want, "largest %d, expected %d", best, want);
+    CHECK(n_ranks == 1 || calls > 0, "the operation was never called");
+    free_comms(comms);
+    OK(MPI_Op_free(&order));
+    CHECK(order == MPI_OP_NULL, "handle not null after free");
+    OK(MPI_Op_free(&top));
+    OK(MPI_Type_free(&matrix));
+    return finish();
+}
