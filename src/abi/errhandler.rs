@@ -12,7 +12,7 @@ use crate::fail;
 use crate::mpi::comm::Comm;
 use crate::mpi::errhandler::{CLASS_MASK, Errhandler, Errors, Function, Target, UserHandler, describe};
 use crate::mpi::world::State;
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -479,10 +479,10 @@ pub unsafe extern "C" fn MPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
 
 /// For MPICH's C++ library: makes `errhandler` a C++ handler, called through `call`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPII_Errhandler_set_cxx(errhandler: MPI_Errhandler, call: Option<unsafe extern "C" fn()>) {
-    if let Some(call) = call {
+pub unsafe extern "C" fn MPII_Errhandler_set_cxx(errhandler: MPI_Errhandler, call: *mut c_void) {
+    if !call.is_null() {
         // SAFETY: the C++ library passes a function of the type `CallCxx` under this name.
-        CALL_CXX.get_or_init(|| unsafe { transmute::<unsafe extern "C" fn(), CallCxx>(call) });
+        CALL_CXX.get_or_init(|| unsafe { transmute::<*mut c_void, CallCxx>(call) });
     }
     if let Ok(key) = Object::Errhandler.key(errhandler) {
         errors().mark_cxx(key);
@@ -506,7 +506,7 @@ pub unsafe extern "C" fn MPIR_Err_create_code(
 }
 
 /// Raises `errcode` for a Fortran library, which knows no valid object.
-pub fn pass_on(object: *mut std::ffi::c_void, fcname: *const c_char, errcode: c_int) -> c_int {
+pub fn pass_on(object: *mut c_void, fcname: *const c_char, errcode: c_int) -> c_int {
     let _ = object;
     let name = self::string(fcname, "fcname").unwrap_or_default();
     let source = current_world().map(|world| Source::anywhere(&world.hold()));

@@ -386,3 +386,159 @@ pub unsafe extern "C" fn MPI_Status_f2f08(f_status: *const MPI_Fint, f08_status:
 pub unsafe extern "C" fn MPI_Status_f082f(f08_status: *const MPI_F08_status, f_status: *mut MPI_Fint) -> c_int {
     convert("MPI_Status_f082f", f08_status.cast(), f_status.cast())
 }
+
+/// The number of a file's handle; without files, that of `MPI_FILE_NULL`.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_File_toint(file: MPI_File) -> c_int {
+    let _ = file;
+    0
+}
+
+/// The file of a number; without files, `MPI_FILE_NULL`.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_File_fromint(file: c_int) -> MPI_File {
+    let _ = file;
+    MPI_FILE_NULL
+}
+
+/// The number of a handle: the handle itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Comm_toint(comm: MPI_Comm) -> c_int {
+    comm
+}
+
+/// The handle of a number: the number itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Comm_fromint(comm: c_int) -> MPI_Comm {
+    comm
+}
+
+/// The number of a handle: the handle itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Type_toint(datatype: MPI_Datatype) -> c_int {
+    datatype
+}
+
+/// The handle of a number: the number itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Type_fromint(datatype: c_int) -> MPI_Datatype {
+    datatype
+}
+
+/// The number of a handle: the handle itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Group_toint(group: MPI_Group) -> c_int {
+    group
+}
+
+/// The handle of a number: the number itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Group_fromint(group: c_int) -> MPI_Group {
+    group
+}
+
+/// The number of a handle: the handle itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Info_toint(info: MPI_Info) -> c_int {
+    info
+}
+
+/// The handle of a number: the number itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Info_fromint(info: c_int) -> MPI_Info {
+    info
+}
+
+/// The number of a handle: the handle itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Request_toint(request: MPI_Request) -> c_int {
+    request
+}
+
+/// The handle of a number: the number itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Request_fromint(request: c_int) -> MPI_Request {
+    request
+}
+
+/// The number of a handle: the handle itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Op_toint(op: MPI_Op) -> c_int {
+    op
+}
+
+/// The handle of a number: the number itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Op_fromint(op: c_int) -> MPI_Op {
+    op
+}
+
+/// The number of a handle: the handle itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Errhandler_toint(errhandler: MPI_Errhandler) -> c_int {
+    errhandler
+}
+
+/// The handle of a number: the number itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Errhandler_fromint(errhandler: c_int) -> MPI_Errhandler {
+    errhandler
+}
+
+/// The number of a handle: the handle itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Win_toint(win: MPI_Win) -> c_int {
+    win
+}
+
+/// The handle of a number: the number itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Win_fromint(win: c_int) -> MPI_Win {
+    win
+}
+
+/// The number of a handle: the handle itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Message_toint(message: MPI_Message) -> c_int {
+    message
+}
+
+/// The handle of a number: the number itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Message_fromint(message: c_int) -> MPI_Message {
+    message
+}
+
+/// The number of a handle: the handle itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Session_toint(session: MPI_Session) -> c_int {
+    session
+}
+
+/// The handle of a number: the number itself (MPI-5.0 §20.3.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Session_fromint(session: c_int) -> MPI_Session {
+    session
+}

@@ -12,6 +12,8 @@ pub mod edge;
 pub mod errhandler;
 pub mod fortran;
 pub mod handle;
+#[cfg(test)]
+mod header;
 pub mod status;
 #[cfg(test)]
 #[allow(dead_code)]

@@ -6,7 +6,8 @@
 
 use super::constants::*;
 use super::edge::*;
-use std::ffi::c_int;
+use super::types::*;
+use std::ffi::{c_int, c_void};
 
 /// Profiling level: for tools to replace; does nothing (MPI-4.1 §15.2.2). C sees `int level, ...`.
 #[apply(mpi_function!)]
@@ -62,4 +63,12 @@ pub unsafe extern "C" fn MPIX_Query_ze_support() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPIX_Query_hip_support() -> c_int {
     0
+}
+
+/// The state of an asynchronous task; there are none.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Async_get_state(async_thing: MPIX_Async_thing) -> *mut c_void {
+    let _ = async_thing;
+    std::ptr::null_mut()
 }
