@@ -92,7 +92,10 @@ fn every_symbol_of_the_abi_is_exported() {
     }
     let mut missing = Vec::new();
     let pending = ["MPI_Wtime", "MPI_Wtick", "MPI_Aint_add", "MPI_Aint_diff"];
-    for name in names("functions.tsv").into_iter().filter(|n| !pending.contains(&n.as_str())) {
+    for name in names("functions.tsv")
+        .into_iter()
+        .filter(|n| !pending.contains(&n.as_str()))
+    {
         let twin = format!("P{name}");
         if name.starts_with("MPI_") || name.starts_with("MPIX_") {
             missing.extend((!functions.contains(&twin)).then_some(twin));
@@ -123,7 +126,11 @@ fn the_header_says_what_the_table_says() {
         let [name, kind, value] = line.split('\t').collect::<Vec<_>>()[..] else {
             panic!("{line}");
         };
-        if !["string", "callback"].contains(&kind) && !kind.contains('*') && !kind.starts_with("MPI_T_") && kind != "MPI_File" {
+        if !["string", "callback"].contains(&kind)
+            && !kind.contains('*')
+            && !kind.starts_with("MPI_T_")
+            && kind != "MPI_File"
+        {
             source += &format!("_Static_assert((int)({name}) == (int)({value}), \"{name}\");\n");
         }
     }
@@ -187,7 +194,10 @@ fn a_call_outside_the_lifetime_ends_the_process() {
     let library = library();
     std::fs::copy(&library, work.join("libmpi.so.12")).unwrap();
     compile("cc", program, &work.join("program"), &[library.to_str().unwrap()]);
-    let output = Command::new(work.join("program")).env("LD_LIBRARY_PATH", &work).output().unwrap();
+    let output = Command::new(work.join("program"))
+        .env("LD_LIBRARY_PATH", &work)
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(

@@ -59,7 +59,9 @@ fn mend(statement: &str, [count, displ, type_displ]: [&str; 3]) -> String {
     let mut text = String::new();
     let mut rest = statement;
     while !rest.is_empty() {
-        let len = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let len = rest
+            .find(|c: char| !c.is_alphanumeric() && c != '_')
+            .unwrap_or(rest.len());
         let (word, after) = rest.split_at(len);
         text += match word {
             "Count" => count,
