@@ -21,3 +21,6 @@ pub mod launch;
 pub mod mpi;
 pub mod shm;
 pub mod sys;
+#[cfg(test)]
+mod tidy;
+pub mod version;
