@@ -1,5 +1,6 @@
 //! Gives the shared library the soname that programs built for the MPICH ABI ask for, binds its own
-//! calls to itself, and lists the functions of the ABI that nobody has written yet.
+//! calls to itself, lists the functions of the ABI that nobody has written yet, and tells
+//! `nearmpi-info` which compiler built it.
 
 #[allow(dead_code)]
 #[path = "src/abi/tables.rs"]
@@ -13,4 +14,11 @@ fn main() {
     }
     let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").unwrap());
     std::fs::write(out.join("unsupported_functions.rs"), tables::unsupported()).unwrap();
+    let rustc = std::env::var_os("RUSTC").expect("cargo names the compiler");
+    let version = std::process::Command::new(rustc).arg("--version").output();
+    let version = version.expect("the compiler that cargo names starts").stdout;
+    println!(
+        "cargo:rustc-env=NEARMPI_RUSTC={}",
+        String::from_utf8_lossy(&version).trim()
+    );
 }

@@ -1,6 +1,6 @@
 //! The compiler wrappers as build systems meet them: started by name, in a prefix of their own.
 //!
-//! `tests/mpicc.golden` is a transcript; `UPDATE_GOLDEN=1 cargo test --test mpicc` writes it anew.
+//! `tests/mpicc.golden` is a transcript; `NEARMPI_BLESS=1 cargo test --test mpicc` writes it anew.
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -98,7 +98,7 @@ fn golden_transcript() {
     let new = new
         .replace(prefix.0.to_str().unwrap(), "PREFIX")
         .replace(env!("CARGO_PKG_VERSION"), "VERSION");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+    if std::env::var_os("NEARMPI_BLESS").is_some() {
         std::fs::write(&golden, &new).unwrap();
     }
     assert!(new.lines().count() > 60, "the transcript is nearly empty");
