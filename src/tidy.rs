@@ -1,1 +1,303 @@
-//! x
+//! The rules of the house, as tests: layers, docs, length, unsafe, statics, marks, scripts.
+//!
+//! A rule that has exceptions names them here, each with its reason beside it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Layers below the C edge, and the layers each may use.
+const LAYERS: [(&str, &[&str]); 5] = [
+    ("sys", &[]),
+    ("shm", &["sys"]),
+    ("channel", &["shm", "sys"]),
+    ("mpi", &["channel", "shm", "sys"]),
+    ("launch", &["shm", "sys"]),
+];
+
+/// Everything a path can begin with after `crate::`.
+const MODULES: [&str; 6] = ["sys", "shm", "channel", "mpi", "launch", "abi"];
+
+/// Where unsafe code may stand: directories, then single files.
+const UNSAFE: [&str; 10] = [
+    "src/sys/",
+    "src/shm/",
+    "src/abi/",
+    // Shared memory is written through raw pointers up to here.
+    "src/channel/outgoing.rs",
+    "src/channel/pull.rs",
+    // The application's memory and call-backs.
+    "src/mpi/buffer.rs",
+    "src/mpi/datatype/pack.rs",
+    "src/mpi/pt2pt/",
+    "src/mpi/op",
+    // The gate of MPI_THREAD_MULTIPLE.
+    "src/mpi/world.rs",
+];
+
+/// What makes a static hold state.
+const CHANGEABLE: [&str; 6] = ["static mut", "Atomic", "Cell", "Lock", "Mutex", "Once"];
+
+/// Lines a source file may have.
+const LONGEST: usize = 600;
+
+/// Files that may be longer: tables, and what waits for its split.
+const LONG: [(&str, usize); 1] = [("src/mpi/pt2pt/matching.rs", 680)];
+
+/// A text file of the repository.
+struct Source {
+    /// From the repository's root.
+    path: String,
+    text: String,
+}
+
+impl Source {
+    fn is(&self, extension: &str) -> bool {
+        self.path.ends_with(extension)
+    }
+
+    /// The layer it belongs to, if any.
+    fn layer(&self) -> Option<&str> {
+        self.path.strip_prefix("src/")?.split(['/', '.']).next()
+    }
+
+    /// Its text without the tests.
+    fn working_part(&self) -> &str {
+        match self.path.ends_with("tests.rs") || self.path == "src/tidy.rs" {
+            true => "",
+            false => self.text.split("#[cfg(test)]\nmod ").next().unwrap_or(""),
+        }
+    }
+
+    /// Its lines without comments, with their numbers.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines = self.text.lines().enumerate();
+        lines.map(|(index, line)| (index + 1, line.split("//").next().unwrap_or(line)))
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every text file of the repository that people write.
+fn sources() -> Vec<Source> {
+    let mut found = Vec::new();
+    for name in ["src", "tests", "c-tests", "osu-bench", "scripts", "man", ".ci"] {
+        gather(&root().join(name), &mut found);
+    }
+    for entry in fs::read_dir(root()).unwrap() {
+        let path = entry.unwrap().path();
+        if [".rs", ".md", ".toml"]
+            .iter()
+            .any(|end| path.to_string_lossy().ends_with(end))
+        {
+            read(path, &mut found);
+        }
+    }
+    assert!(found.len() > 40, "the repository's files are not where this test looks");
+    found
+}
+
+fn gather(dir: &Path, found: &mut Vec<Source>) {
+    for entry in fs::read_dir(dir).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => gather(&path, found),
+            false => read(path, found),
+        }
+    }
+}
+
+fn read(path: PathBuf, found: &mut Vec<Source>) {
+    if let Ok(text) = fs::read_to_string(&path) {
+        let path = path.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
+        found.push(Source { path, text });
+    }
+}
+
+/// Fails with every breach in one list.
+fn none(rule: &str, breaches: Vec<String>) {
+    assert!(breaches.is_empty(), "{rule}:\n  {}", breaches.join("\n  "));
+}
+
+/// Identifiers that follow `marker` in `line`.
+fn names_after<'a>(line: &'a str, marker: &'a str) -> impl Iterator<Item = &'a str> {
+    let end = |rest: &'a str| {
+        rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+            .next()
+            .unwrap()
+    };
+    line.split(marker).skip(1).map(end)
+}
+
+#[test]
+fn layers_use_only_what_stands_below() {
+    let mut breaches = Vec::new();
+    for source in sources() {
+        let Some((layer, below)) = LAYERS.iter().find(|(name, _)| source.layer() == Some(name)) else {
+            continue;
+        };
+        for (number, line) in source.code() {
+            for used in names_after(line, "crate::").filter(|used| MODULES.contains(used)) {
+                if used != *layer && !below.contains(&used) {
+                    breaches.push(format!("{}:{number}: {layer} uses {used}", source.path));
+                }
+            }
+            if line.contains("crate::{") {
+                breaches.push(format!(
+                    "{}:{number}: one `use` a module, so that layers can be read",
+                    source.path
+                ));
+            }
+        }
+    }
+    none("calls go down only", breaches);
+}
+
+#[test]
+fn every_file_says_what_it_owns() {
+    let mut breaches = Vec::new();
+    for source in sources() {
+        let opens = match &source.path {
+            path if path.ends_with(".rs") => "//!",
+            path if path.ends_with(".c") || path.ends_with(".h") => "/*",
+            path if path.starts_with("scripts/") || path.starts_with(".ci/") => "#!/bin/bash\n# ",
+            _ => continue,
+        };
+        if !source.text.starts_with(opens) {
+            breaches.push(format!("{} does not begin with {opens:?}", source.path));
+        }
+    }
+    none("a file opens with its purpose", breaches);
+}
+
+#[test]
+fn files_stay_short() {
+    let mut breaches = Vec::new();
+    for source in sources() {
+        let code = [".rs", ".c", ".h"].iter().any(|end| source.is(end)) || source.path.starts_with("scripts/");
+        let exception = LONG.iter().find(|(path, _)| source.path == *path);
+        let most = exception.map_or(LONGEST, |(_, most)| *most);
+        let count = source.text.lines().count();
+        if code && count > most {
+            breaches.push(format!("{} has {count} lines, more than {most}", source.path));
+        }
+    }
+    none("split the file", breaches);
+}
+
+#[test]
+fn unsafe_code_stays_behind_its_fence() {
+    let allow = concat!("allow(unsafe", "_code)");
+    let mut breaches = Vec::new();
+    for source in sources().iter().filter(|source| source.path.starts_with("src/")) {
+        if !source.working_part().contains(allow) {
+            continue;
+        }
+        if !UNSAFE.iter().any(|place| source.path.starts_with(place)) {
+            breaches.push(format!("{}: unsafe code is not allowed here", source.path));
+        }
+        if !source.text.starts_with("//! # Safety\n") {
+            breaches.push(format!(
+                "{}: does not open with `//! # Safety`, whose promise it relies on",
+                source.path
+            ));
+        }
+    }
+    none("unsafe is fenced by module", breaches);
+}
+
+#[test]
+fn no_state_in_statics_below_the_c_edge() {
+    let mut breaches = Vec::new();
+    for source in sources()
+        .iter()
+        .filter(|source| LAYERS.iter().any(|(name, _)| source.layer() == Some(name)))
+    {
+        for (index, line) in source.working_part().lines().enumerate() {
+            let word = line
+                .trim_start()
+                .trim_start_matches("pub ")
+                .trim_start_matches("pub(crate) ");
+            let is_static = word.starts_with("static ") && CHANGEABLE.iter().any(|kind| word.contains(kind));
+            if is_static || word.starts_with("thread_local!") {
+                breaches.push(format!("{}:{}: {line}", source.path, index + 1));
+            }
+        }
+    }
+    none(
+        "all state hangs off World, so that tests run ranks as threads",
+        breaches,
+    );
+}
+
+#[test]
+fn the_crate_never_calls_mpi_by_its_c_names() {
+    let mut breaches = Vec::new();
+    for source in sources() {
+        if !source.is(".rs") || !LAYERS.iter().any(|(name, _)| source.layer() == Some(name)) {
+            continue;
+        }
+        for (number, line) in source.code() {
+            let unquoted: String = line.split('"').step_by(2).collect();
+            let calls = ["MPI_", "PMPI_"].iter().any(|prefix| is_called(&unquoted, prefix));
+            if calls {
+                breaches.push(format!("{}:{number}: {line}", source.path));
+            }
+        }
+    }
+    none("a profiling tool may have replaced the symbol", breaches);
+}
+
+/// Whether `prefix` begins a name with an open parenthesis after it.
+fn is_called(line: &str, prefix: &str) -> bool {
+    let after = |rest: &str| {
+        let name = rest.trim_start_matches(|letter: char| letter.is_alphanumeric() || letter == '_');
+        name.len() < rest.len() && name.trim_start().starts_with('(')
+    };
+    line.split(prefix).skip(1).any(after)
+}
+
+#[test]
+fn nothing_is_left_for_later_and_nothing_names_this_machine() {
+    let words = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("/wo", "rk/"),
+        concat!("/ho", "me/"),
+        concat!("/ro", "ot/"),
+        concat!("/t", "mp/"),
+        concat!("shared/", "design"),
+        concat!("shared/", "abi"),
+    ];
+    let mut breaches = Vec::new();
+    for source in sources() {
+        for (index, line) in source.text.lines().enumerate() {
+            if let Some(word) = words.iter().find(|word| line.contains(*word)) {
+                breaches.push(format!("{}:{}: {word}", source.path, index + 1));
+            }
+        }
+    }
+    none(
+        "finish it, or name it in the README's limits; keep paths relative",
+        breaches,
+    );
+}
+
+#[test]
+fn every_script_explains_itself() {
+    let mut breaches = Vec::new();
+    for source in sources()
+        .iter()
+        .filter(|source| source.path.starts_with("scripts/") && !source.is(".py"))
+    {
+        let output = std::process::Command::new(root().join(&source.path))
+            .arg("--help")
+            .output();
+        let explains = output.is_ok_and(|output| output.status.success() && output.stdout.len() > 40);
+        if !explains {
+            breaches.push(format!("{} --help", source.path));
+        }
+    }
+    none("--help prints the head comment", breaches);
+}

@@ -1,6 +1,7 @@
 //! nearmpi-info: what this nearmpi is, which functions it has, which settings it knows.
 //! Under the name `mpichversion` it prints the lines that tools read from MPICH's program.
 
+use mpi::abi::unsupported::unsupported_names;
 use mpi::{sys::cvar, version};
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -13,7 +14,7 @@ nearmpi-info: what this nearmpi is
 usage: nearmpi-info [option]
 
   (none)        version, ABI, library, compiler
-  --functions   MPI functions that are not written yet: a call raises MPI_ERR_UNSUPPORTED_OPERATION
+  --functions   every MPI function: `written`, or `not-yet` (a call raises MPI_ERR_UNSUPPORTED_OPERATION)
   --cvars       control variables of the environment: name, default, range, meaning
   --library     name of the library's file
   --version     version alone
@@ -46,7 +47,7 @@ fn say(text: &str) -> ExitCode {
 fn reply(option: Option<&str>) -> Result<String, String> {
     Ok(match option {
         None => overview(),
-        Some("--functions") => functions(not_written()),
+        Some("--functions") => functions(),
         Some("--cvars") => cvars(),
         Some("--library") => format!("{}\n", version::FILE),
         Some("--version" | "-V") => format!("nearmpi {}\n", version::NEARMPI),
@@ -55,9 +56,14 @@ fn reply(option: Option<&str>) -> Result<String, String> {
     })
 }
 
-/// The functions that exist as a name only; the one place that asks the library.
-fn not_written() -> &'static [&'static str] {
-    &[]
+/// Every function of the ABI: the table that the C edge is made from.
+const FUNCTIONS: &str = include_str!("../abi/functions.tsv");
+
+/// Names of all functions, with whether each is written.
+fn all_functions() -> impl Iterator<Item = (&'static str, bool)> {
+    let rows = FUNCTIONS.lines().filter(|line| !line.starts_with('#'));
+    let names = rows.filter_map(|line| line.split('\t').next());
+    names.map(|name| (name, !unsupported_names().contains(&name)))
 }
 
 fn overview() -> String {
@@ -66,24 +72,27 @@ fn overview() -> String {
     let prefix = prefix.map_or("unknown".into(), |path| path.display().to_string());
     format!(
         "nearmpi:   {}\nABI:       MPICH {} ({}), interface {}\nlibrary:   {}\nprefix:    {prefix}\ncompiler:  {}\n\
-         functions: {} not written yet (--functions)\n",
+         functions: {} of {} written (--functions)\n",
         version::NEARMPI,
         version::MPICH,
         version::SONAME,
         version::ABI,
         version::FILE,
         env!("NEARMPI_RUSTC"),
-        not_written().len(),
+        all_functions().filter(|(_, written)| *written).count(),
+        all_functions().count(),
     )
 }
 
-fn functions(missing: &[&str]) -> String {
-    if missing.is_empty() {
-        return "every function of the ABI is written\n".into();
-    }
-    let mut text = format!("{} functions are not written yet:\n", missing.len());
-    for name in missing {
-        writeln!(text, "  {name}").expect("a String takes every text");
+fn functions() -> String {
+    let missing = unsupported_names().len();
+    let mut text = format!(
+        "# {} functions written, {missing} not yet\n",
+        all_functions().count() - missing
+    );
+    for (name, written) in all_functions() {
+        let state = if written { "written" } else { "not-yet" };
+        writeln!(text, "{state}  {name}").expect("a String takes every text");
     }
     text
 }
@@ -131,8 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn missing_functions_are_listed_by_name() {
-        assert!(functions(&["MPI_Spawn_magic"]).contains("\n  MPI_Spawn_magic\n"));
+    fn every_function_is_listed_and_no_other() {
+        let text = functions();
+        assert!(all_functions().count() > 500);
+        assert!(text.contains("  MPI_Send\n"));
+        let known = |name: &&&str| !all_functions().any(|(function, _)| function == **name);
+        assert_eq!(unsupported_names().iter().find(known), None);
     }
 
     #[test]
