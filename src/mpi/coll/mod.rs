@@ -1,6 +1,22 @@
 //! Collective operations (MPI-4.1 §6): schedules, and the one machine that runs them.
 
+pub mod allgather;
+pub mod allreduce;
+pub mod alltoall;
+pub mod barrier;
+pub mod bcast;
+pub mod gather;
+pub mod inter;
 pub mod internal;
+pub mod reduce;
+pub mod reduce_scatter;
+pub mod scan;
+pub mod scatter;
+pub mod schedule;
+#[cfg(test)]
+mod simulate;
+#[cfg(test)]
+mod tests;
 
 pub use internal::{allgather_bytes, allreduce_u64, barrier, bcast_bytes, gather_bytes};
 
