@@ -23,13 +23,7 @@ pub fn windowed(schedule: &mut Schedule, me: Member, from: impl Fn(u32) -> Slice
 
 /// Short blocks of `len` bytes, forwarded along doubling distances in packed scratch memory.
 /// Cost: ceil(log2 p) rounds of about p/2 blocks each. Source: Bruck et al. 1997.
-pub fn bruck(
-    schedule: &mut Schedule,
-    me: Member,
-    len: usize,
-    from: impl Fn(u32) -> Slice,
-    to: impl Fn(u32) -> Slice,
-) {
+pub fn bruck(schedule: &mut Schedule, me: Member, len: usize, from: impl Fn(u32) -> Slice, to: impl Fn(u32) -> Slice) {
     let blocks = me.size as usize;
     let held = schedule.reserve(len * blocks);
     let out = schedule.reserve(len * blocks.div_ceil(2));

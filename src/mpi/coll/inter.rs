@@ -60,10 +60,16 @@ pub fn exchange(schedule: &mut Schedule, sides: Sides, from: impl Fn(u32) -> Sli
     while step < ring.size {
         let end = ring.size.min(step + super::schedule::WINDOW);
         let round = schedule.round();
-        for peer in (step..end).map(|step| ring.before(step)).filter(|&peer| peer < sides.remote) {
+        for peer in (step..end)
+            .map(|step| ring.before(step))
+            .filter(|&peer| peer < sides.remote)
+        {
             round.recv(peer, to(peer));
         }
-        for peer in (step..end).map(|step| ring.after(step)).filter(|&peer| peer < sides.remote) {
+        for peer in (step..end)
+            .map(|step| ring.after(step))
+            .filter(|&peer| peer < sides.remote)
+        {
             round.send(peer, from(peer));
         }
         step = end;

@@ -76,7 +76,11 @@ pub fn binomial(schedule: &mut Schedule, me: Member, root: u32, commutes: bool, 
     let has_recv = me.rank == root;
     let mut sum = vector.send;
     if tree::span(seat) > 1 {
-        let room = if has_recv { *vector } else { without_recv(schedule, vector) };
+        let room = if has_recv {
+            *vector
+        } else {
+            without_recv(schedule, vector)
+        };
         let mut accumulator = Accumulator::new(schedule, &room);
         for child in tree::children(seat) {
             let round = schedule.round();
@@ -103,10 +107,16 @@ pub fn binomial(schedule: &mut Schedule, me: Member, root: u32, commutes: bool, 
 /// Source: Rabenseifner 2004.
 pub fn halving(schedule: &mut Schedule, me: Member, root: u32, vector: &Vector) {
     let has_recv = me.rank == root;
-    let room = if has_recv { *vector } else { without_recv(schedule, vector) };
+    let room = if has_recv {
+        *vector
+    } else {
+        without_recv(schedule, vector)
+    };
     let Some(halves) = Halves::reduce(schedule, me, &room) else {
         if has_recv {
-            schedule.round().recv(Halves::partner(root), vector.recv.slice(0, vector.count));
+            schedule
+                .round()
+                .recv(Halves::partner(root), vector.recv.slice(0, vector.count));
         }
         return;
     };

@@ -86,13 +86,20 @@ impl Memory {
 
     /// Sets the elements of `slice`.
     pub fn set_maps(&mut self, slice: Slice, maps: &[Map]) {
-        let data: Vec<u8> = maps.iter().flat_map(|m| [m.0.to_ne_bytes(), m.1.to_ne_bytes()].concat()).collect();
+        let data: Vec<u8> = maps
+            .iter()
+            .flat_map(|m| [m.0.to_ne_bytes(), m.1.to_ne_bytes()].concat())
+            .collect();
         self.unpack(slice, &data);
     }
 
     /// Indices of the slice's bytes in its memory, in message order.
     fn places(&self, slice: Slice) -> Vec<usize> {
-        let shape = if slice.kind == BYTES { Shape::BYTES } else { self.shape.unwrap() };
+        let shape = if slice.kind == BYTES {
+            Shape::BYTES
+        } else {
+            self.shape.unwrap()
+        };
         assert_eq!(slice.len, slice.count * shape.size);
         let origin = if slice.base == Base::Scratch { 0 } else { ORIGIN };
         (0..slice.count as isize)
@@ -160,7 +167,11 @@ pub fn run_between(schedules: &[Schedule], memories: &mut [Memory], peers: Peers
         open: Vec<Message>,
     }
     let enter = |rank: usize, round: usize, memory: &Memory| {
-        let open = schedules[rank].rounds.get(round).map(|r| r.messages.clone()).unwrap_or_default();
+        let open = schedules[rank]
+            .rounds
+            .get(round)
+            .map(|r| r.messages.clone())
+            .unwrap_or_default();
         memory.check_round(&open);
         At { round, open }
     };
@@ -191,7 +202,9 @@ pub fn run_between(schedules: &[Schedule], memories: &mut [Memory], peers: Peers
                     index += 1;
                     continue;
                 };
-                let Message::Recv { slice: target, .. } = at[peer].open.remove(found) else { unreachable!() };
+                let Message::Recv { slice: target, .. } = at[peer].open.remove(found) else {
+                    unreachable!()
+                };
                 at[rank].open.remove(index);
                 assert_eq!(slice.len, target.len, "rank {rank} to {peer}");
                 let data = memories[rank].pack(slice);
@@ -213,7 +226,12 @@ pub fn run_between(schedules: &[Schedule], memories: &mut [Memory], peers: Peers
         }
     }
     for (rank, at) in at.iter().enumerate() {
-        assert_eq!(at.round, schedules[rank].rounds.len(), "rank {rank} is stuck with {:?}", at.open);
+        assert_eq!(
+            at.round,
+            schedules[rank].rounds.len(),
+            "rank {rank} is stuck with {:?}",
+            at.open
+        );
     }
 }
 

@@ -228,7 +228,11 @@ fn alltoalls() {
                 for to in 0..size {
                     for from in 0..size {
                         let got = memories[to as usize].maps(block(recvs(ELEMENT), count)(from));
-                        assert_eq!(got, operands(from * 64 + to, count), "bruck {bruck}: {from} to {to} of {size}");
+                        assert_eq!(
+                            got,
+                            operands(from * 64 + to, count),
+                            "bruck {bruck}: {from} to {to} of {size}"
+                        );
                     }
                 }
             }
@@ -260,7 +264,10 @@ fn check_reduce(commutes: bool, build: impl Fn(&mut Schedule, Member, u32, &Vect
                 };
                 assert_eq!(got, expected, "{count} elements of {size} ranks at {root}");
                 for (rank, memory) in memories.iter().enumerate().filter(|(rank, _)| *rank as u32 != root) {
-                    assert!(memory.recv.iter().all(|&byte| byte == 0xee), "rank {rank} has no receive buffer");
+                    assert!(
+                        memory.recv.iter().all(|&byte| byte == 0xee),
+                        "rank {rank} has no receive buffer"
+                    );
                 }
             }
         }
@@ -269,12 +276,16 @@ fn check_reduce(commutes: bool, build: impl Fn(&mut Schedule, Member, u32, &Vect
 
 #[test]
 fn reduce_binomial_in_rank_order() {
-    check_reduce(false, |schedule, me, root, vector| reduce::binomial(schedule, me, root, false, vector));
+    check_reduce(false, |schedule, me, root, vector| {
+        reduce::binomial(schedule, me, root, false, vector)
+    });
 }
 
 #[test]
 fn reduce_binomial_from_the_root() {
-    check_reduce(true, |schedule, me, root, vector| reduce::binomial(schedule, me, root, true, vector));
+    check_reduce(true, |schedule, me, root, vector| {
+        reduce::binomial(schedule, me, root, true, vector)
+    });
 }
 
 #[test]
@@ -286,7 +297,9 @@ fn check_allreduce(build: impl Fn(&mut Schedule, Member, &Vector)) {
     for size in SIZES {
         for count in COUNTS {
             for (in_place, shape) in [(false, FALLING), (true, ELEMENT)] {
-                let all = schedules(size, |schedule, me| build(schedule, me, &vector(shape, count, in_place)));
+                let all = schedules(size, |schedule, me| {
+                    build(schedule, me, &vector(shape, count, in_place))
+                });
                 let mut memories = with_operands(size, shape, count, |_| in_place);
                 run(&all, &mut memories);
                 for memory in memories {
@@ -352,7 +365,11 @@ fn scans() {
                         continue;
                     }
                     let expected = reduced(0..rank + !exclusive as u32, count);
-                    assert_eq!(memory.maps(recvs(ELEMENT).slice(0, count)), expected, "{rank} of {size}");
+                    assert_eq!(
+                        memory.maps(recvs(ELEMENT).slice(0, count)),
+                        expected,
+                        "{rank} of {size}"
+                    );
                 }
             }
         }
@@ -366,7 +383,13 @@ fn run_groups(a: u32, b: u32, memories: &mut [Memory], build: impl Fn(&mut Sched
     };
     let mut all = side(a, b, true);
     all.extend(side(b, a, false));
-    let across = |me: usize, rank: u32| if me < a as usize { (a + rank) as usize } else { rank as usize };
+    let across = |me: usize, rank: u32| {
+        if me < a as usize {
+            (a + rank) as usize
+        } else {
+            rank as usize
+        }
+    };
     run_between(&all, memories, &across);
 }
 
@@ -374,9 +397,14 @@ fn run_groups(a: u32, b: u32, memories: &mut [Memory], build: impl Fn(&mut Sched
 fn intercommunicators() {
     for (a, b) in [(1, 1), (1, 5), (4, 3), (7, 7), (2, 40), (37, 33)] {
         let all = a + b;
-        run_groups(a, b, &mut vec![Memory::new(ELEMENT); all as usize], |schedule, sides, _| {
-            inter::barrier(schedule, sides);
-        });
+        run_groups(
+            a,
+            b,
+            &mut vec![Memory::new(ELEMENT); all as usize],
+            |schedule, sides, _| {
+                inter::barrier(schedule, sides);
+            },
+        );
         for count in [0, 1, 4] {
             let mut memories = with_operands(all, ELEMENT, count, |_| false);
             run_groups(a, b, &mut memories, |schedule, sides, _| {
@@ -413,7 +441,11 @@ fn intercommunicator_reductions_are_dealt_to_the_right_group() {
             let part = |size: u32| {
                 move |rank: u32| {
                     let each = count / size as usize;
-                    if scattered { (rank as usize * each, each) } else { (0, count) }
+                    if scattered {
+                        (rank as usize * each, each)
+                    } else {
+                        (0, count)
+                    }
                 }
             };
             let mut memories = with_operands(a + b, ELEMENT, count, |_| false);
@@ -422,7 +454,11 @@ fn intercommunicator_reductions_are_dealt_to_the_right_group() {
                 inter::reduce_and_deal(schedule, sides, &vector, part(sides.me.size), part(sides.remote));
             });
             for me in 0..a + b {
-                let (others, (first, len)) = if me < a { (a..a + b, part(a)(me)) } else { (0..a, part(b)(me - a)) };
+                let (others, (first, len)) = if me < a {
+                    (a..a + b, part(a)(me))
+                } else {
+                    (0..a, part(b)(me - a))
+                };
                 let got = memories[me as usize].maps(recvs(ELEMENT).slice(0, len));
                 assert_eq!(got, reduced(others, count)[first..first + len], "{me} of {a} + {b}");
             }
