@@ -14,6 +14,8 @@ pub mod fortran;
 pub mod handle;
 #[cfg(test)]
 mod header;
+pub mod pt2pt;
+pub mod request;
 pub mod status;
 #[cfg(test)]
 #[allow(dead_code)]

@@ -29,6 +29,17 @@ impl MPI_Status {
         self.count_hi_and_cancelled & 1 != 0
     }
 
+    /// The status in the library's own form.
+    pub fn to_status(&self) -> Status {
+        Status {
+            source: self.MPI_SOURCE,
+            tag: self.MPI_TAG,
+            error: self.MPI_ERROR,
+            bytes: self.bytes(),
+            cancelled: self.cancelled(),
+        }
+    }
+
     /// Takes over everything but `MPI_ERROR`, which only calls that return several statuses set.
     pub fn fill(&mut self, status: &Status) {
         self.count_hi_and_cancelled = status.cancelled as c_int;

@@ -110,6 +110,9 @@ impl Errors {
 
     /// Keeps the sentence of `error` and returns the code under which it is found.
     pub fn remember(&mut self, error: &Error) -> c_int {
+        if let Some(code) = error.code() {
+            return code;
+        }
         self.remember_text(error.class() as c_int, error.text())
     }
 

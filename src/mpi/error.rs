@@ -77,6 +77,7 @@ pub struct Error(Box<Detail>);
 
 struct Detail {
     class: Class,
+    code: Option<i32>,
     text: String,
 }
 
@@ -89,8 +90,22 @@ impl Error {
     pub fn new(class: Class, text: impl Into<String>) -> Error {
         Error(Box::new(Detail {
             class,
+            code: None,
             text: text.into(),
         }))
+    }
+
+    /// The error that a call-back of the program returned as `code`; the program gets that code back.
+    #[cold]
+    pub fn returned(code: i32, text: impl Into<String>) -> Error {
+        let mut error = Error::new(Class::Other, text);
+        error.0.code = Some(code);
+        error
+    }
+
+    /// The code that a call-back returned, if that is where the error comes from.
+    pub fn code(&self) -> Option<i32> {
+        self.0.code
     }
 
     /// The error class.

@@ -147,10 +147,15 @@ impl Hold<'_> {
     }
 
     fn moved(&mut self) -> Result<()> {
+        self.wake_threads();
+        Ok(())
+    }
+
+    /// Lets this rank's sleeping threads look again.
+    pub fn wake_threads(&self) {
         if self.engine.sleepers > 0 {
             self.engine.channel.wake_own();
         }
-        Ok(())
     }
 
     /// Lets threads in that wait at the gate.

@@ -194,13 +194,32 @@ pub fn bsend(hold: &mut Hold, comm: &Rc<Comm>, buffer: Buffer, dest: u32, tag: i
 /// # Errors
 /// `Truncate` when the message is longer than the buffer; a peer that left the protocol.
 pub fn recv(hold: &mut Hold, comm: &Rc<Comm>, plane: Plane, buffer: Buffer, source: i32, tag: i32) -> Result<Status> {
+    match recv_started(hold, comm, plane, buffer, source, tag)? {
+        Ok(status) => Ok(status),
+        Err(request) => finish(hold, request),
+    }
+}
+
+/// A blocking receive: its status, or the request, over, that tells how it ended.
+///
+/// # Errors
+/// A peer that left the protocol.
+#[inline]
+pub fn recv_started(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    plane: Plane,
+    buffer: Buffer,
+    source: i32,
+    tag: i32,
+) -> Result<std::result::Result<Status, RequestKey>> {
     if let Some(status) = recv_glancing(hold, comm, plane, &buffer, source, tag) {
-        return Ok(status);
+        return Ok(Ok(status));
     }
     let request = irecv(hold, comm, plane, buffer, source, tag)?;
     let first = probe::first(comm, source);
     hold.wait_until(first, |hold| Ok(hold.is_over(request)))?;
-    finish(hold, request)
+    Ok(Err(request))
 }
 
 /// The short way of a short message: with nothing kept and nothing posted, the next message in the
