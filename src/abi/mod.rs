@@ -14,6 +14,7 @@ pub mod fortran;
 pub mod handle;
 #[cfg(test)]
 mod header;
+pub mod init;
 pub mod pt2pt;
 pub mod request;
 pub mod status;

@@ -602,7 +602,10 @@ struct Grequest {
 fn returned(name: &str, code: c_int) -> Result<()> {
     match code {
         MPI_SUCCESS => Ok(()),
-        _ => Err(Error::returned(code, format!("the {name} function of a generalized request failed"))),
+        _ => Err(Error::returned(
+            code,
+            format!("the {name} function of a generalized request failed"),
+        )),
     }
 }
 

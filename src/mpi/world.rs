@@ -27,6 +27,7 @@ use std::sync::Arc;
 /// One rank's MPI: its state behind the gate of `MPI_THREAD_MULTIPLE`.
 pub struct World {
     gate: Option<Gate>,
+    segment: Arc<Segment>,
     state: UnsafeCell<State>,
 }
 
@@ -50,6 +51,17 @@ pub struct State {
     pub requests: Table<Request>,
     /// Messages on their way.
     pub engine: Engine,
+    /// What the launcher says about the job.
+    pub job: Job,
+}
+
+/// What the launcher says about the job.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// Which program of the job this is (`MPI_APPNUM`); -1 if nobody knows.
+    pub appnum: i32,
+    /// `MPI_UNIVERSE_SIZE`; -1 if nobody knows.
+    pub universe: i32,
 }
 
 /// The right to use the state. While a `Hold` is active no other thread has one; [`Hold::released`]
@@ -76,6 +88,10 @@ impl State {
             datatypes: Datatypes::default(),
             requests: Table::default(),
             engine,
+            job: Job {
+                appnum: -1,
+                universe: -1,
+            },
         }
     }
 }
@@ -83,10 +99,17 @@ impl State {
 impl World {
     /// A world of `state`; `multiple` makes it safe for threads that call at the same time.
     pub fn new(state: State, multiple: bool) -> World {
+        let segment = state.engine.channel.segment().clone();
         World {
             gate: multiple.then(Gate::default),
+            segment,
             state: UnsafeCell::new(state),
         }
+    }
+
+    /// The job's segment; needs no hold.
+    pub fn segment(&self) -> &Segment {
+        &self.segment
     }
 
     /// Enters; waits for other threads under `MPI_THREAD_MULTIPLE`.

@@ -46,6 +46,23 @@ pub fn len(fd: BorrowedFd<'_>) -> io::Result<usize> {
     Ok(file.metadata()?.len() as usize)
 }
 
+/// `len` bytes on a cache line, from malloc; `None` when there are not so many.
+pub fn allocate(len: usize) -> Option<*mut u8> {
+    let mut memory = ptr::null_mut();
+    // SAFETY: `memory` is written on success only.
+    let failed = unsafe { libc::posix_memalign(&mut memory, 64, len.max(1)) } != 0;
+    (!failed).then_some(memory.cast())
+}
+
+/// Gives memory from [`allocate`] back.
+///
+/// # Safety
+/// `memory` is null or came from [`allocate`], and nobody uses it any more.
+pub unsafe fn free(memory: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { libc::free(memory.cast()) };
+}
+
 impl Mapping {
     /// Maps the first `len` bytes of `fd`, shared with everybody who maps it; left out of core dumps.
     pub fn shared(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {

@@ -8,4 +8,5 @@ pub mod cvar;
 pub mod descriptor;
 pub mod futex;
 pub mod gate;
+pub mod host;
 pub mod memory;

@@ -1,0 +1,271 @@
+//! # Safety
+//! Writes through the application's pointers; gives it memory and takes it back.
+//!
+//! The life of MPI in a process, and what it says about itself and the machine (MPI-4.1 §9, §11.2).
+#![allow(unsafe_code)]
+
+use super::constants::*;
+use super::edge::*;
+use super::errhandler::report;
+use super::types::*;
+use crate::fail;
+use crate::launch::bootstrap::{self, Control};
+use crate::mpi::coll;
+use crate::mpi::world::{Job, State, World};
+use crate::shm::segment::{self, Life, Segment};
+use crate::sys::cvar::Settings;
+use crate::sys::{clock, cma, cpu, descriptor, host, memory};
+use std::ffi::{c_char, c_double, c_int, c_void};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::ThreadId;
+
+/// The way to the launcher.
+static CONTROL: Mutex<Option<Control>> = Mutex::new(None);
+/// The thread that initialized MPI.
+static MAIN: OnceLock<ThreadId> = OnceLock::new();
+/// The level of thread support in force.
+static LEVEL: AtomicI32 = AtomicI32::new(MPI_THREAD_SINGLE);
+
+/// What MPI_Get_library_version tells.
+const LIBRARY_VERSION: &str = concat!(
+    "nearmpi ",
+    env!("CARGO_PKG_VERSION"),
+    ": MPI for one machine, with the MPICH ABI (libmpi.so.12)\n"
+);
+
+/// Joins the job with thread support `level`.
+fn initialize(level: c_int) -> Result<()> {
+    if finalized() {
+        fail!(Other, "MPI has been finalized and cannot be initialized again");
+    }
+    if initialized() {
+        fail!(Other, "MPI has been initialized already");
+    }
+    let world = join(level).unwrap_or_else(|sentence| {
+        report(&format!("nearmpi: cannot initialize MPI: {sentence}"));
+        end_job(1)
+    });
+    LEVEL.store(level, Ordering::Relaxed);
+    let _ = MAIN.set(std::thread::current().id());
+    set_world(world)?;
+    at_end_of_job(tell_job);
+    Ok(())
+}
+
+fn join(level: c_int) -> std::result::Result<World, String> {
+    let settings = Settings::from_environment()?;
+    // Where we make the segment ourselves, the launcher's own mask says which CPUs the job has: a
+    // launcher may have bound this rank to one of them.
+    let create = |ranks| segment::create(ranks, cpu::allowed(descriptor::parent()) as u32);
+    let member = bootstrap::join(create)?;
+    let segment = Segment::attach(member.segment.as_fd()).map_err(|error| format!("the job's memory: {error}"))?;
+    if segment.ranks() != member.size {
+        return Err(format!(
+            "the job's memory is for {} ranks, not {}",
+            segment.ranks(),
+            member.size
+        ));
+    }
+    cma::allow_reads_by(member.launcher_pid);
+    let debug = settings.debug;
+    let mut state = State::join(segment.into(), member.rank, settings);
+    state.job = Job {
+        appnum: member.appnum,
+        universe: member.universe,
+    };
+    if debug > 0 && member.rank == 0 {
+        banner(&state);
+    }
+    *CONTROL.lock().unwrap_or_else(PoisonError::into_inner) = Some(member.control);
+    Ok(World::new(state, level == MPI_THREAD_MULTIPLE))
+}
+
+fn banner(state: &State) {
+    let segment = state.engine.channel.segment();
+    let shared = if segment.oversubscribed() {
+        "ranks share CPUs"
+    } else {
+        "a CPU per rank"
+    };
+    report(&format!(
+        "{}nearmpi: {} ranks, {shared}",
+        LIBRARY_VERSION,
+        segment.ranks()
+    ));
+}
+
+/// Ends the job: everybody else learns the exit code.
+fn tell_job(code: c_int) {
+    if let Some(world) = current_world() {
+        world.segment().abort(code as u8);
+    }
+    // A thread that holds the lock is ending the job itself.
+    if let Ok(control) = CONTROL.try_lock()
+        && let Some(control) = &*control
+    {
+        control.abort(code);
+    }
+}
+
+/// Initializes MPI. MPI-4.1 §11.2.1.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
+    on_any("MPI_Init", || initialize(MPI_THREAD_SINGLE))
+}
+
+/// Initializes MPI with the level of thread support asked for, which is always given. MPI-4.1 §11.6.2.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Init_thread(
+    _argc: *mut c_int,
+    _argv: *mut *mut *mut c_char,
+    required: c_int,
+    provided: *mut c_int,
+) -> c_int {
+    on_any("MPI_Init_thread", || {
+        let level = required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE);
+        initialize(level)?;
+        store(provided, "provided", level)
+    })
+}
+
+/// Ends MPI, when all have come here and nothing is under way. MPI-4.1 §11.2.2.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Finalize() -> c_int {
+    let code = on_world("MPI_Finalize", |hold| {
+        let world = hold.world.clone();
+        coll::barrier(hold, &world)?;
+        hold.wait_until(None, |hold| Ok(hold.engine.channel.is_flushed()))?;
+        let channel = &hold.engine.channel;
+        channel
+            .segment()
+            .rank(channel.me())
+            .life
+            .store(Life::Finalized as u32, Ordering::Release);
+        Ok(())
+    });
+    if code != MPI_SUCCESS {
+        return code;
+    }
+    unset_world();
+    let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(Err(sentence)) = control.map(Control::finalize) {
+        report(&format!("nearmpi: {sentence}"));
+    }
+    MPI_SUCCESS
+}
+
+/// Whether MPI_Init has been called. MPI-4.1 §11.4.1.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Initialized(flag: *mut c_int) -> c_int {
+    on_any("MPI_Initialized", || store(flag, "flag", initialized() as c_int))
+}
+
+/// Whether MPI_Finalize has been called. MPI-4.1 §11.4.1.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Finalized(flag: *mut c_int) -> c_int {
+    on_any("MPI_Finalized", || store(flag, "flag", finalized() as c_int))
+}
+
+/// The level of thread support. MPI-4.1 §11.6.2.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Query_thread(provided: *mut c_int) -> c_int {
+    on_world("MPI_Query_thread", |_| {
+        store(provided, "provided", LEVEL.load(Ordering::Relaxed))
+    })
+}
+
+/// Whether the calling thread initialized MPI. MPI-4.1 §11.6.2.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Is_thread_main(flag: *mut c_int) -> c_int {
+    on_world("MPI_Is_thread_main", |_| {
+        store(
+            flag,
+            "flag",
+            (MAIN.get() == Some(&std::thread::current().id())) as c_int,
+        )
+    })
+}
+
+/// Seconds since some time in the past. MPI-4.1 §9.6.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Wtime() -> c_double {
+    clock::seconds()
+}
+
+/// Resolution of [`MPI_Wtime`]. MPI-4.1 §9.6.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Wtick() -> c_double {
+    clock::resolution()
+}
+
+/// The name of this machine. MPI-4.1 §9.1.2.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
+    on_world("MPI_Get_processor_name", |_| {
+        store_string(name, "name", MPI_MAX_PROCESSOR_NAME, &host::name(), resultlen)
+    })
+}
+
+/// The version of the standard. MPI-4.1 §9.1.1.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
+    on_any("MPI_Get_version", || {
+        store(version, "version", MPI_VERSION)?;
+        store(subversion, "subversion", MPI_SUBVERSION)
+    })
+}
+
+/// The version of this library. MPI-4.1 §9.1.1.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) -> c_int {
+    on_any("MPI_Get_library_version", || {
+        store_string(
+            version,
+            "version",
+            MPI_MAX_LIBRARY_VERSION_STRING,
+            LIBRARY_VERSION,
+            resultlen,
+        )
+    })
+}
+
+/// Allocates memory. MPI-4.1 §9.2.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Alloc_mem(size: MPI_Aint, _info: MPI_Info, baseptr: *mut c_void) -> c_int {
+    on_world("MPI_Alloc_mem", |_| {
+        if size < 0 {
+            fail!(Arg, "size is {size} but must not be negative");
+        }
+        load(baseptr.cast::<u8>(), "baseptr")?;
+        let Some(memory) = memory::allocate(size as usize) else {
+            fail!(NoMem, "{size} bytes of memory are not to be had");
+        };
+        store(baseptr.cast::<*mut u8>(), "baseptr", memory)
+    })
+}
+
+/// Frees memory from [`MPI_Alloc_mem`]. MPI-4.1 §9.2.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Free_mem(base: *mut c_void) -> c_int {
+    on_world("MPI_Free_mem", |_| {
+        // SAFETY: the program's promise: `base` came from MPI_Alloc_mem and is not used any more.
+        unsafe { memory::free(base.cast()) };
+        Ok(())
+    })
+}
