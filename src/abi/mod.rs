@@ -4,6 +4,8 @@
 //! the standard is the documentation of its arguments.
 #![allow(non_snake_case, non_camel_case_types, non_upper_case_globals)]
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
+// The helpers of `edge` take C's pointers and say in its header whose promise they rely on.
+#![allow(clippy::not_unsafe_ptr_arg_deref)]
 
 #[rustfmt::skip]
 pub mod constants;

@@ -7,6 +7,7 @@
 use super::constants::*;
 use super::edge::*;
 use super::types::*;
+use crate::fail;
 use crate::mpi::status::Status;
 use std::ffi::c_int;
 
@@ -62,4 +63,185 @@ pub fn store_status(out: *mut MPI_Status, status: &Status) -> Result<()> {
     // SAFETY: neither NULL nor the ignore value, hence the application's status.
     unsafe { (*out).fill(status) };
     Ok(())
+}
+
+/// A status argument that is read.
+fn read(status: *const MPI_Status) -> Result<MPI_Status> {
+    if status == MPI_STATUS_IGNORE {
+        fail!(Arg, "the status is MPI_STATUS_IGNORE");
+    }
+    load(status, "status")
+}
+
+/// A status argument that is changed.
+fn change(status: *mut MPI_Status, by: impl FnOnce(&mut MPI_Status)) -> Result<()> {
+    let mut copy = read(status)?;
+    by(&mut copy);
+    store(status, "status", copy)
+}
+
+/// Whole elements of `size` bytes in `bytes`; `None` if a part is left.
+fn whole(bytes: u64, size: u64) -> Option<u64> {
+    match size {
+        0 => (bytes == 0).then_some(0),
+        _ => bytes.is_multiple_of(size).then_some(bytes / size),
+    }
+}
+
+/// Stores a number of elements, or `MPI_UNDEFINED`.
+fn store_elements<T: TryFrom<i64> + From<i16>>(out: *mut T, elements: Option<u64>) -> Result<()> {
+    let undefined = MPI_UNDEFINED as i64;
+    store_count(out, "count", elements.map_or(undefined, |n| n as i64))
+}
+
+/// How many whole elements of `datatype` were received. MPI-4.1 §3.2.5.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Get_count(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut Count) -> c_int {
+    on_world("MPI_Get_count", |hold| {
+        let bytes = read(status)?.bytes();
+        let size = hold.datatypes.get(datatype)?.size() as u64;
+        store_elements(count, whole(bytes, size))
+    })
+}
+
+/// Sets the number of elements that the `MPI_Get_*` functions will tell. MPI-4.1 §13.3.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_set_elements(
+    status: *mut MPI_Status,
+    datatype: MPI_Datatype,
+    count: Count,
+) -> c_int {
+    on_world("MPI_Status_set_elements", |hold| {
+        let size = hold.datatypes.get(datatype)?.size();
+        let count = self::count(count, "count")?;
+        change(status, |status| status.set_bytes((count * size) as u64))
+    })
+}
+
+/// [`MPI_Status_set_elements`] as MPI-3 widened it.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_set_elements_x(
+    status: *mut MPI_Status,
+    datatype: MPI_Datatype,
+    count: MPI_Count,
+) -> c_int {
+    on_world("MPI_Status_set_elements_x", |hold| {
+        let size = hold.datatypes.get(datatype)?.size();
+        let count = self::count(count, "count")?;
+        change(status, |status| status.set_bytes((count * size) as u64))
+    })
+}
+
+/// Whether the operation was cancelled. MPI-4.1 §3.8.4.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> c_int {
+    on_world("MPI_Test_cancelled", |_| {
+        store(flag, "flag", read(status)?.cancelled() as c_int)
+    })
+}
+
+/// Sets whether the operation was cancelled. MPI-4.1 §13.3.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int {
+    on_world("MPI_Status_set_cancelled", |_| {
+        change(status, |status| {
+            let rest = status.count_hi_and_cancelled & !1;
+            status.count_hi_and_cancelled = rest | (flag != 0) as c_int;
+        })
+    })
+}
+
+/// The rank the message came from. MPI-4.1 §3.2.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_get_source(status: *const MPI_Status, source: *mut c_int) -> c_int {
+    on_any("MPI_Status_get_source", || {
+        store(source, "source", read(status)?.MPI_SOURCE)
+    })
+}
+
+/// Sets the rank the message came from. MPI-4.1 §13.3.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_set_source(status: *mut MPI_Status, source: c_int) -> c_int {
+    on_any("MPI_Status_set_source", || {
+        change(status, |status| status.MPI_SOURCE = source)
+    })
+}
+
+/// The message's tag. MPI-4.1 §3.2.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_get_tag(status: *const MPI_Status, tag: *mut c_int) -> c_int {
+    on_any("MPI_Status_get_tag", || store(tag, "tag", read(status)?.MPI_TAG))
+}
+
+/// Sets the message's tag. MPI-4.1 §13.3.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_set_tag(status: *mut MPI_Status, tag: c_int) -> c_int {
+    on_any("MPI_Status_set_tag", || change(status, |status| status.MPI_TAG = tag))
+}
+
+/// The error code of the operation. MPI-4.1 §3.2.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_get_error(status: *const MPI_Status, error: *mut c_int) -> c_int {
+    on_any("MPI_Status_get_error", || {
+        store(error, "error", read(status)?.MPI_ERROR)
+    })
+}
+
+/// Sets the error code of the operation. MPI-4.1 §13.3.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Status_set_error(status: *mut MPI_Status, error: c_int) -> c_int {
+    on_any("MPI_Status_set_error", || {
+        change(status, |status| status.MPI_ERROR = error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_has_63_bits_beside_the_cancelled_bit() {
+        let mut status = MPI_Status::default();
+        status.count_hi_and_cancelled = 1;
+        for bytes in [0, 1, u32::MAX as u64, 5 << 32, (1 << 63) - 1] {
+            status.set_bytes(bytes);
+            assert_eq!((status.bytes(), status.cancelled()), (bytes, true));
+        }
+    }
+
+    #[test]
+    fn a_part_of_an_element_is_not_counted() {
+        assert_eq!(
+            (whole(8, 4), whole(9, 4), whole(0, 0), whole(1, 0)),
+            (Some(2), None, Some(0), None)
+        );
+    }
+
+    #[test]
+    fn ignored_and_missing_statuses() {
+        let mut flag = 0;
+        store_status(MPI_STATUS_IGNORE, &Status::EMPTY).unwrap();
+        assert!(store_status(std::ptr::null_mut(), &Status::EMPTY).is_err());
+        assert!(read(MPI_STATUS_IGNORE).is_err());
+        let mut status = MPI_Status {
+            MPI_ERROR: 17,
+            ..MPI_Status::default()
+        };
+        store_status(&mut status, &Status::EMPTY).unwrap();
+        assert_eq!((status.MPI_SOURCE, status.MPI_TAG, status.MPI_ERROR), (-2, -1, 17));
+        // SAFETY: both pointers are variables'.
+        assert_eq!(unsafe { MPI_Status_get_tag(&status, &mut flag) }, 0);
+        assert_eq!(flag, -1);
+    }
 }

@@ -195,17 +195,18 @@ fn rust_constants() -> String {
         "//! Constants of the MPICH ABI; the names are the standard's own.\n//!\n\
          //! Generated from constants.tsv by `NEARMPI_BLESS=1 cargo test generated`; edit the table instead.\n\
          #![allow(missing_docs)]\n\nuse super::types::*;\nuse std::ffi::{c_char, c_int, c_void};\n\
-         use std::ptr::null_mut;\n\n",
+         use std::ptr::{null_mut, without_provenance_mut};\n\n",
     );
     for Constant { name, kind, value } in constants() {
         let (rust, value) = match kind {
             "callback" => continue,
             "string" => ("&str", value.to_owned()),
-            "void*" => ("*mut c_void", format!("{value}isize as *mut c_void")),
+            "void*" if value == "0" => ("*mut c_void", "null_mut()".to_owned()),
+            "void*" => ("*mut c_void", format!("without_provenance_mut({value}isize as usize)")),
             "int*" => ("*mut c_int", "null_mut()".to_owned()),
             "char**" if name == "MPI_ARGV_NULL" => ("*mut *mut c_char", "null_mut()".to_owned()),
             "char**" => ("*mut *mut *mut c_char", "null_mut()".to_owned()),
-            "MPI_Status*" => ("*mut MPI_Status", format!("{value} as *mut MPI_Status")),
+            "MPI_Status*" => ("*mut MPI_Status", format!("without_provenance_mut({value})")),
             "MPI_Offset" => (kind, value.to_owned()),
             "MPI_File" | "MPI_T_enum" | "MPI_T_cvar_handle" | "MPI_T_pvar_handle" | "MPI_T_pvar_session" => {
                 (kind, "null_mut()".to_owned())

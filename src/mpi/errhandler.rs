@@ -381,6 +381,7 @@ pub const CLASSES: &[(c_int, &str)] = &[
     (51, "Invalid size argument in RMA call"),
     (52, "Invalid displacement argument in RMA call"),
     (53, "Invalid assert argument"),
+    (54, "Error class that is not in use"),
     (55, "Target memory is not part of the window"),
     (56, "Memory cannot be attached to the window"),
     (57, "Memory cannot be shared"),
@@ -432,7 +433,7 @@ mod tests {
             "Invalid rank, error stack:\nrank 9 is not in 0..2"
         );
         assert_eq!(errors.string(6).unwrap(), "Invalid rank");
-        assert!(errors.string(-1).is_err() && errors.string(54).is_err());
+        assert!(errors.string(-1).is_err() && errors.string(99).is_err());
     }
 
     #[test]
