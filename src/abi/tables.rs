@@ -4,7 +4,7 @@
 //! `NEARMPI_BLESS=1 cargo test generated` rewrites the generated files; without it the tests fail
 //! when one is stale.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -74,33 +74,63 @@ pub fn fresh(path: &str, expected: &str) {
     );
 }
 
-/// The exported functions written as ordinary items in src/abi, with the file each is in.
-pub fn written() -> BTreeMap<String, PathBuf> {
+/// Where a function of the table is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub path: PathBuf,
+    /// Whether it is an item of its own, rather than made by a macro of that file from its name.
+    pub item: bool,
+}
+
+/// The exported functions found in src/abi.
+pub fn written() -> BTreeMap<String, Place> {
+    let known: BTreeSet<&str> = functions().iter().map(|f| f.name).collect();
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(root().join("src/abi")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|e| e == "rs") {
-            scan(&path, &mut found);
+            scan(&path, &known, &mut found);
         }
     }
     found
 }
 
-fn scan(path: &Path, found: &mut BTreeMap<String, PathBuf>) {
-    let mut both = false;
-    for line in std::fs::read_to_string(path).unwrap().lines() {
-        if line.starts_with("#[apply(") {
-            both = line.contains("mpi_function_c");
-        }
-        let Some(rest) = line.strip_prefix("pub unsafe extern \"C\" fn MPI") else {
-            continue;
-        };
-        let name = format!("MPI{}", rest.split('(').next().unwrap());
+/// Finds functions in one file: items, and names in calls of the file's own macros.
+fn scan(path: &Path, known: &BTreeSet<&str>, found: &mut BTreeMap<String, Place>) {
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut add = |name: &str, both: bool, item: bool| {
+        let path = path.to_owned();
+        found.insert(name.to_owned(), Place { path, item });
         if both {
-            found.insert(format!("{name}_c"), path.to_owned());
+            let path = found[name].path.clone();
+            found.insert(format!("{name}_c"), Place { path, item });
         }
-        found.insert(name, path.to_owned());
-        both = false;
+    };
+    // Attributes say whether an item has a `_c` form; the macro that is being defined or called.
+    let (mut both, mut defined, mut called) = (false, None, None);
+    let mut wide_macros = BTreeSet::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("macro_rules! ") {
+            defined = rest.split(' ').next();
+        } else if line.starts_with('}') {
+            (defined, called) = (None, None);
+        } else if line.ends_with("! {") && !line.starts_with(' ') {
+            called = line.strip_suffix("! {");
+        } else if let Some(name) = called {
+            for word in line.split(|c: char| !c.is_alphanumeric() && c != '_') {
+                if known.contains(word) {
+                    add(word, wide_macros.contains(name), false);
+                }
+            }
+        } else if line.trim_start().starts_with("#[apply(") {
+            both = line.contains("mpi_function_c");
+            wide_macros.extend(defined.filter(|_| both));
+        } else if let Some(rest) = line.strip_prefix("pub unsafe extern \"C\" fn MPI") {
+            let name = format!("MPI{}", rest.split('(').next().unwrap());
+            add(&name, both, true);
+            both = false;
+        }
     }
 }
 
@@ -231,13 +261,36 @@ mod tests {
     #[test]
     fn every_written_function_is_in_the_table() {
         let known: Vec<&str> = functions().iter().map(|f| f.name).collect();
-        for (name, path) in written() {
+        for (name, Place { path, .. }) in written() {
             assert!(
                 known.contains(&name.as_str()),
                 "{name} of {} is not in functions.tsv",
                 path.display()
             );
         }
+    }
+
+    #[test]
+    fn functions_made_by_a_macro_are_found() {
+        let path = std::env::temp_dir().join(format!("nearmpi-scan-{}.rs", std::process::id()));
+        let text = "macro_rules! sends {\n    () => {\n        #[apply(mpi_function_c!)]\n    }\n}\n\
+                    macro_rules! others {\n        #[apply(mpi_function!)]\n}\n\
+                    sends! {\n    1, MPI_Send, MPI_Comm;\n}\nothers! {\n    MPI_Recv\n}\n// MPI_Wait\n\
+                    #[apply(mpi_function_c!)]\npub unsafe extern \"C\" fn MPI_Bcast(\n) {\n    MPI_Reduce\n}\n";
+        std::fs::write(&path, text).unwrap();
+        let known = functions().iter().map(|f| f.name).collect();
+        let mut found = BTreeMap::new();
+        scan(&path, &known, &mut found);
+        std::fs::remove_file(&path).unwrap();
+        let found: Vec<(&str, bool)> = found.iter().map(|(name, place)| (name.as_str(), place.item)).collect();
+        let expected = [
+            ("MPI_Bcast", true),
+            ("MPI_Bcast_c", true),
+            ("MPI_Recv", false),
+            ("MPI_Send", false),
+            ("MPI_Send_c", false),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]
