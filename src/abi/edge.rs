@@ -119,6 +119,7 @@ fn outside_lifetime(name: &str) -> ! {
         "before initializing MPI: call MPI_Init first"
     };
     report(&format!("Attempting to use an MPI routine ({name}) {when}"));
+    flush_stdout();
     end_process(1)
 }
 
@@ -129,10 +130,27 @@ pub fn at_end_of_job(hook: fn(c_int)) {
 
 /// Ends the whole job with exit code `code`.
 pub fn end_job(code: c_int) -> ! {
+    flush_stdout();
     if let Some(hook) = END_OF_JOB.get() {
         hook(code);
     }
     end_process(code)
+}
+
+/// Writes out what the program printed; skipped if its stream is in use, by a thread or by the code
+/// that a signal interrupted.
+fn flush_stdout() {
+    unsafe extern "C" {
+        static stdout: *mut libc::FILE;
+        fn ftrylockfile(stream: *mut libc::FILE) -> c_int;
+        fn fflush_unlocked(stream: *mut libc::FILE) -> c_int;
+    }
+    // SAFETY: the C library's own stream, flushed under its lock, which nobody needs afterwards.
+    unsafe {
+        if ftrylockfile(stdout) == 0 {
+            fflush_unlocked(stdout);
+        }
+    }
 }
 
 fn end_process(code: c_int) -> ! {

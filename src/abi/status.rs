@@ -212,8 +212,10 @@ mod tests {
 
     #[test]
     fn the_count_has_63_bits_beside_the_cancelled_bit() {
-        let mut status = MPI_Status::default();
-        status.count_hi_and_cancelled = 1;
+        let mut status = MPI_Status {
+            count_hi_and_cancelled: 1,
+            ..MPI_Status::default()
+        };
         for bytes in [0, 1, u32::MAX as u64, 5 << 32, (1 << 63) - 1] {
             status.set_bytes(bytes);
             assert_eq!((status.bytes(), status.cancelled()), (bytes, true));
