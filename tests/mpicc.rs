@@ -166,3 +166,17 @@ fn fortran_without_an_interface_says_what_to_install() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("mpif.h"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn the_man_page_knows_every_option_of_the_summary() {
+    let prefix = Prefix::new("man");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("man/mpicc.1");
+    let page = std::fs::read_to_string(page).unwrap().replace('\\', "");
+    let help = text(&prefix.run("mpicc -help").stdout);
+    let is_option = |word: &&str| word.starts_with('-') && word.len() > 1;
+    let options: Vec<&str> = help.split([' ', ',', ':', '\n', '=']).filter(is_option).collect();
+    assert!(options.len() > 10, "{options:?}");
+    for option in options {
+        assert!(page.contains(option), "{option} is not in man/mpicc.1");
+    }
+}
