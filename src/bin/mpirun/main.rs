@@ -1,0 +1,67 @@
+//! mpirun (also mpiexec): starts the ranks of an MPI job on this machine and watches over them.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `options` | the table of options, the help |
+//! | `arguments` | from the command line to a job |
+//! | `start` | the ranks' surroundings, descriptors and places |
+//! | `supervise` | the loop from start to end: signals, deaths, time limit |
+//! | `server` | PMI-1 for programs of other MPI libraries |
+//! | `output` | tagged output |
+//! | `os` | system calls that the standard library lacks |
+mod arguments;
+mod options;
+mod os;
+mod output;
+mod server;
+mod start;
+mod supervise;
+
+use arguments::{Job, Request};
+use start::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => ExitCode::from(code as u8),
+        Err(failure) => {
+            eprintln!("mpirun: {}", failure.text);
+            ExitCode::from(failure.code as u8)
+        }
+    }
+}
+
+fn run() -> Result<i32, Failure> {
+    let words = std::env::args_os().skip(1).map(|word| word.into_string());
+    let words = words.collect::<Result<Vec<String>, _>>();
+    let words = words.map_err(|word| Failure::new(format!("{}: not text in UTF-8", word.to_string_lossy())))?;
+    let read = |name: &str| std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}"));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match arguments::parse(words, &read, host.trim()).map_err(Failure::new)? {
+        Request::Help => print!("{}", options::help()),
+        Request::Version => println!("mpirun (nearmpi) {}", env!("CARGO_PKG_VERSION")),
+        Request::Run(job) => return launch(job),
+    }
+    Ok(0)
+}
+
+fn launch(mut job: Job) -> Result<i32, Failure> {
+    if job.timeout.is_none()
+        && let Ok(text) = std::env::var("MPIEXEC_TIMEOUT")
+    {
+        job.timeout = Some(arguments::seconds("MPIEXEC_TIMEOUT", &text).map_err(Failure::new)?);
+    }
+    if job.verbose {
+        job.notes.iter().for_each(|note| eprintln!("mpirun: {note}"));
+    }
+    os::adopt_orphans();
+    let mut signals =
+        os::Signals::new(&supervise::WATCHED).map_err(|e| Failure::new(format!("cannot watch signals: {e}")))?;
+    match start::start(&job, signals.before) {
+        Ok(started) => Ok(supervise::supervise(&job, started, signals)),
+        Err(failure) => {
+            supervise::clear(&mut signals);
+            Err(failure)
+        }
+    }
+}

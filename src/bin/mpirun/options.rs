@@ -1,0 +1,213 @@
+//! Every option of mpirun, once: the parser, `--help` and whatever else lists options read this table.
+
+/// Whose option it is, and so under which heading the help shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// How many ranks of what.
+    Job,
+    /// Environment and folder of the ranks.
+    Surroundings,
+    /// Standard output and messages.
+    Output,
+    /// Where ranks run.
+    Place,
+    /// Taken for the sake of other launchers' scripts; changes nothing here.
+    Accepted,
+}
+
+impl Family {
+    /// Headings in the order of the help.
+    pub const ALL: [(Family, &str); 5] = [
+        (Family::Job, "Job"),
+        (Family::Surroundings, "Environment"),
+        (Family::Output, "Output"),
+        (Family::Place, "Placement"),
+        (Family::Accepted, "Accepted without effect (noted under -v)"),
+    ];
+}
+
+/// What an option does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Count,
+    Folder,
+    ConfigFile,
+    Hosts,
+    HostFile,
+    Preload,
+    Timeout,
+    Env,
+    EnvOnly,
+    EnvNone,
+    EnvAll,
+    GlobalEnv,
+    GlobalEnvOnly,
+    GlobalEnvNone,
+    GlobalEnvAll,
+    Export,
+    Prepend,
+    Tag,
+    Verbose,
+    BindTo,
+    Help,
+    Version,
+    Ignore,
+}
+
+/// One option.
+pub struct Opt {
+    /// Its names without dashes, the usual one first; each may be given with one dash or two.
+    pub names: &'static [&'static str],
+    /// What its values are, for the help; as many as it takes.
+    pub values: &'static [&'static str],
+    /// One line of help.
+    pub help: &'static str,
+    /// Heading.
+    pub family: Family,
+    /// What it does.
+    pub action: Action,
+}
+
+const fn opt(
+    names: &'static [&'static str],
+    values: &'static [&'static str],
+    family: Family,
+    action: Action,
+    help: &'static str,
+) -> Opt {
+    Opt {
+        names,
+        values,
+        help,
+        family,
+        action,
+    }
+}
+
+use Action::*;
+use Family::*;
+
+/// The table.
+#[rustfmt::skip]
+pub const OPTIONS: &[Opt] = &[
+    opt(&["n", "np", "c"], &["COUNT"], Job, Count, "start COUNT ranks of the program (default: one for each CPU that may be used)"),
+    opt(&["configfile", "app"], &["FILE"], Job, ConfigFile, "read the arguments from FILE, one program a line, # for comments"),
+    opt(&["host", "hosts", "H"], &["LIST"], Job, Hosts, "hosts, separated by commas: this machine only"),
+    opt(&["f", "hostfile", "machinefile"], &["FILE"], Job, HostFile, "file of hosts: this machine only"),
+    opt(&["preload"], &[], Job, Preload, "run programs linked with MPICH or Intel MPI on nearmpi instead"),
+    opt(&["timeout"], &["SECONDS"], Job, Timeout, "end the job after SECONDS with exit code 124 (also: MPIEXEC_TIMEOUT)"),
+    opt(&["help", "h"], &[], Job, Help, "show this help"),
+    opt(&["version", "V", "info"], &[], Job, Version, "show the version"),
+    opt(&["wdir", "wd"], &["DIR"], Surroundings, Folder, "start this program in DIR"),
+    opt(&["env"], &["NAME", "VALUE"], Surroundings, Env, "set NAME to VALUE for this program"),
+    opt(&["genv"], &["NAME", "VALUE"], Surroundings, GlobalEnv, "set NAME to VALUE for all programs"),
+    opt(&["x"], &["NAME[=VALUE]"], Surroundings, Export, "pass NAME on to all programs, or set it"),
+    opt(&["envlist"], &["NAMES"], Surroundings, EnvOnly, "of mpirun's environment pass only NAMES (a,b,c) to this program"),
+    opt(&["envnone"], &[], Surroundings, EnvNone, "pass nothing of mpirun's environment to this program"),
+    opt(&["envall"], &[], Surroundings, EnvAll, "pass all of mpirun's environment to this program (default)"),
+    opt(&["genvlist"], &["NAMES"], Surroundings, GlobalEnvOnly, "as -envlist, for all programs"),
+    opt(&["genvnone"], &[], Surroundings, GlobalEnvNone, "as -envnone, for all programs"),
+    opt(&["genvall"], &[], Surroundings, GlobalEnvAll, "as -envall, for all programs (default)"),
+    opt(&["l", "prepend-rank"], &[], Output, Prepend, "begin each line of output with [RANK]"),
+    opt(&["tag-output"], &[], Output, Tag, "begin each line of output with [1,RANK]<stdout>: or [1,RANK]<stderr>:"),
+    opt(&["v", "verbose"], &[], Output, Verbose, "say what is done"),
+    opt(&["bind-to"], &["WHAT"], Place, BindTo, "core or hwthread: one CPU for each rank; none: any CPU (default: equal shares if ranks fit)"),
+    opt(&["map-by"], &["WHAT"], Accepted, Ignore, "order of places"),
+    opt(&["rank-by"], &["WHAT"], Accepted, Ignore, "order of ranks"),
+    opt(&["oversubscribe", "allow-run-as-root", "use-hwthread-cpus", "nooversubscribe"], &[], Accepted, Ignore, "always so"),
+    opt(&["report-bindings", "print-rank-map", "q", "quiet", "silent-abort"], &[], Accepted, Ignore, "messages of other launchers"),
+    opt(&["launcher", "bootstrap", "rmk", "iface", "launcher-exec", "bootstrap-exec"], &["NAME"], Accepted, Ignore, "how other hosts are reached"),
+    opt(&["ppn", "perhost", "npernode", "N"], &["COUNT"], Accepted, Ignore, "ranks for each host"),
+    opt(&["usize"], &["COUNT"], Accepted, Ignore, "universe size"),
+    opt(&["mca", "gmca", "pmixmca", "prtemca"], &["NAME", "VALUE"], Accepted, Ignore, "settings of Open MPI"),
+    opt(&["localonly", "disable-hostname-propagation"], &[], Accepted, Ignore, "always so"),
+    opt(&["rankmap", "topolib", "membind"], &["WHAT"], Accepted, Ignore, "placement of Hydra"),
+];
+
+/// The option of that name (without dashes).
+pub fn find(name: &str) -> Option<&'static Opt> {
+    OPTIONS.iter().find(|o| o.names.contains(&name))
+}
+
+/// The name that looks most like `name`, if one does.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let names = OPTIONS.iter().flat_map(|o| o.names).filter(|known| known.len() > 1);
+    let (distance, best) = names.map(|known| (distance(name, known), *known)).min()?;
+    (distance <= 1 + name.chars().count() / 3).then_some(best)
+}
+
+/// How many letters must be changed, added, removed or swapped with their neighbour to make `b` of `a`
+/// (optimal string alignment).
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            table[i][j] = match (i, j) {
+                (0, n) | (n, 0) => n,
+                _ => {
+                    let changed = table[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                    let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+                    let swapped = if swapped { table[i - 2][j - 2] + 1 } else { usize::MAX };
+                    changed.min(swapped).min(table[i - 1][j] + 1).min(table[i][j - 1] + 1)
+                }
+            };
+        }
+    }
+    table[a.len()][b.len()]
+}
+
+/// The text of `--help`.
+pub fn help() -> String {
+    let mut text = String::from(
+        "Usage: mpirun [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]...\n\
+         Starts the ranks of an MPI job on this machine. Options take one dash or two.\n",
+    );
+    for (family, heading) in Family::ALL {
+        text += &format!("\n{heading}:\n");
+        for o in OPTIONS.iter().filter(|o| o.family == family) {
+            let names: Vec<String> = o.names.iter().map(|n| format!("-{n}")).collect();
+            let usage = format!("{} {}", names.join(", "), o.values.join(" "));
+            let gap = if usage.len() > 28 {
+                "\n                                "
+            } else {
+                ""
+            };
+            text += &format!("  {:<29} {gap}{}\n", usage.trim_end(), o.help);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_used_once() {
+        let mut names: Vec<_> = OPTIONS.iter().flat_map(|o| o.names).collect();
+        names.sort();
+        let before = names.len();
+        names.dedup();
+        assert_eq!(names.len(), before);
+    }
+
+    #[test]
+    fn a_slip_finds_its_option() {
+        assert_eq!(nearest("wdri"), Some("wdir"));
+        assert_eq!(nearest("oversubscibe"), Some("oversubscribe"));
+        assert_eq!(nearest("bindto"), Some("bind-to"));
+        assert_eq!(nearest("something-else-entirely"), None);
+    }
+
+    #[test]
+    fn the_help_shows_every_option() {
+        let help = help();
+        assert!(
+            OPTIONS
+                .iter()
+                .flat_map(|o| o.names)
+                .all(|name| help.contains(&format!("-{name}")))
+        );
+    }
+}

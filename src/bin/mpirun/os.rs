@@ -1,0 +1,288 @@
+//! # Safety
+//! Relies on the kernel: system calls get buffers that live as long as the call. What runs between
+//! fork and exec makes system calls only, on values prepared before.
+//!
+//! What the launcher asks of the kernel beyond the standard library.
+//! Source: prctl(2), signalfd(2), waitpid(2), poll(2), sched_setaffinity(2).
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Error, ErrorKind, Read};
+use std::mem::zeroed;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Exit(i32),
+    Signal(i32),
+}
+
+/// What the child does between fork and exec.
+pub struct Child {
+    /// CPUs to bind to; empty: none in particular.
+    pub cpus: Vec<usize>,
+    /// Descriptors that stay open over exec, under the same numbers.
+    pub keep: Vec<RawFd>,
+    /// A process group of its own.
+    pub own_group: bool,
+    /// The limit of open files to go back to.
+    pub files: Files,
+    /// The signals to block: those that were blocked when the launcher began.
+    pub mask: Mask,
+}
+
+/// A set of signals.
+#[derive(Clone, Copy)]
+pub struct Mask(libc::sigset_t);
+
+/// A limit of open files.
+#[derive(Clone, Copy)]
+pub struct Files(libc::rlimit);
+
+/// Makes `command`'s child die with the launcher, and gives it what `child` says.
+pub fn prepare(command: &mut Command, child: Child) {
+    let launcher = std::process::id() as libc::pid_t;
+    // SAFETY: cpu_set_t is plain data; zero is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { zeroed() };
+    for &cpu in child.cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {
+        // SAFETY: the index is inside the set.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
+    let before_exec = move || {
+        // SAFETY: system calls on values that the closure owns; nothing allocates.
+        unsafe {
+            let dies_with_us = libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            // The launcher may have died before the call above.
+            if dies_with_us < 0 || libc::getppid() != launcher {
+                return Err(Error::from_raw_os_error(libc::ESRCH));
+            }
+            if child.own_group && libc::setpgid(0, 0) < 0 {
+                return Err(Error::last_os_error());
+            }
+            if !child.cpus.is_empty() {
+                // A CPU that went offline meanwhile is no reason not to run.
+                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+            }
+            for &fd in &child.keep {
+                if libc::fcntl(fd, libc::F_SETFD, 0) < 0 {
+                    return Err(Error::last_os_error());
+                }
+            }
+            libc::setrlimit(libc::RLIMIT_NOFILE, &child.files.0);
+            libc::sigprocmask(libc::SIG_SETMASK, &child.mask.0, std::ptr::null_mut());
+        }
+        Ok(())
+    };
+    // SAFETY: the closure is fit for the time between fork and exec, see there.
+    unsafe { command.pre_exec(before_exec) };
+}
+
+/// Orphans among our descendants become our children, so that they can be found and ended.
+pub fn adopt_orphans() {
+    // SAFETY: plain integers. A kernel without it only leaves orphans to init.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+}
+
+/// Raises our limit of open files as far as allowed; returns the former one.
+pub fn raise_files() -> Files {
+    // SAFETY: rlimit is plain data, and the kernel writes one of them.
+    unsafe {
+        let mut limit: libc::rlimit = zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+        let raised = libc::rlimit {
+            rlim_cur: limit.rlim_max,
+            rlim_max: limit.rlim_max,
+        };
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raised);
+        Files(limit)
+    }
+}
+
+/// The CPUs that we may use.
+pub fn cpus() -> Vec<usize> {
+    // SAFETY: the kernel writes at most one set; CPU_ISSET stays inside it.
+    unsafe {
+        let mut set: libc::cpu_set_t = zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) < 0 {
+            return vec![];
+        }
+        (0..libc::CPU_SETSIZE as usize)
+            .filter(|&cpu| libc::CPU_ISSET(cpu, &set))
+            .collect()
+    }
+}
+
+/// A duplicate of `fd` under a number that programs and shells do not use themselves, closed by exec.
+///
+/// # Errors
+/// What fcntl(2) reports.
+pub fn out_of_the_way(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    for lowest in [40, 3] {
+        // SAFETY: fcntl touches no memory of ours.
+        let number = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest) };
+        if number >= 0 {
+            // SAFETY: the kernel has just made it.
+            return Ok(unsafe { OwnedFd::from_raw_fd(number) });
+        }
+    }
+    Err(Error::last_os_error())
+}
+
+/// True if standard input is a terminal and we are the ones who may read it.
+pub fn reads_terminal() -> bool {
+    // SAFETY: plain integers.
+    unsafe { libc::isatty(0) == 1 && libc::tcgetpgrp(0) == libc::getpgrp() }
+}
+
+/// Signals as something to read.
+pub struct Signals {
+    file: File,
+    /// The signals that were blocked before.
+    pub before: Mask,
+}
+
+/// A signal that came.
+pub struct Signal {
+    pub number: i32,
+    /// Sent by the terminal to its whole foreground group, not by a process to us.
+    pub from_terminal: bool,
+}
+
+impl Signals {
+    /// Blocks `numbers` and reads them instead.
+    ///
+    /// # Errors
+    /// What signalfd(2) reports.
+    pub fn new(numbers: &[i32]) -> io::Result<Signals> {
+        // SAFETY: sets are plain data that the calls fill in.
+        unsafe {
+            let (mut set, mut before): (libc::sigset_t, libc::sigset_t) = (zeroed(), zeroed());
+            libc::sigemptyset(&mut set);
+            for &number in numbers {
+                libc::sigaddset(&mut set, number);
+            }
+            libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before);
+            let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd < 0 {
+                return Err(Error::last_os_error());
+            }
+            Ok(Signals {
+                file: File::from_raw_fd(fd),
+                before: Mask(before),
+            })
+        }
+    }
+
+    /// The next signal that has come.
+    pub fn next(&mut self) -> Option<Signal> {
+        let mut room = [0u8; size_of::<libc::signalfd_siginfo>()];
+        match self.file.read(&mut room) {
+            Ok(count) if count == room.len() => {
+                // SAFETY: the kernel wrote one whole siginfo, which is plain integers.
+                let info: libc::signalfd_siginfo = unsafe { std::ptr::read_unaligned(room.as_ptr().cast()) };
+                Some(Signal {
+                    number: info.ssi_signo as i32,
+                    from_terminal: info.ssi_code == SI_KERNEL,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+const SI_KERNEL: i32 = 0x80;
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Waits until one of `fds` has something to read (or its other end is gone) or the time is over;
+/// says which have.
+pub fn poll(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
+    let entry = |fd: &BorrowedFd<'_>| libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut entries: Vec<_> = fds.iter().map(entry).collect();
+    // Rounded up: waking before the time would make the caller spin.
+    let time = time.map_or(-1, |t| {
+        t.as_micros().div_ceil(1000).min(i32::MAX as u128) as libc::c_int
+    });
+    // SAFETY: the pointer and length are those of a live vector.
+    let ready = unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, time) };
+    entries.iter().map(|e| ready > 0 && e.revents != 0).collect()
+}
+
+/// The next child of ours that has ended; `Ok(None)` while those that are left live.
+///
+/// # Errors
+/// `ECHILD` when there are no children.
+pub fn reap() -> io::Result<Option<(i32, End)>> {
+    let mut status = 0;
+    // SAFETY: the kernel writes one integer.
+    match unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) } {
+        0 => Ok(None),
+        pid if pid < 0 => Err(Error::last_os_error()),
+        pid if libc::WIFSIGNALED(status) => Ok(Some((pid, End::Signal(libc::WTERMSIG(status))))),
+        pid => Ok(Some((pid, End::Exit(libc::WEXITSTATUS(status))))),
+    }
+}
+
+/// Sends a signal to a process, or to the group that it leads.
+pub fn kill(pid: i32, group: bool, signal: i32) {
+    if pid > 1 {
+        // SAFETY: plain integers. A process that is gone needs no signal.
+        unsafe { libc::kill(if group { -pid } else { pid }, signal) };
+    }
+}
+
+/// Reads what is there without waiting; `None` when nothing is.
+///
+/// # Errors
+/// What recv(2) and read(2) report.
+pub fn read_now(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<Option<usize>> {
+    // SAFETY: the pointer and length are those of a live slice.
+    let got = unsafe {
+        libc::recv(
+            socket.as_raw_fd(),
+            room.as_mut_ptr().cast(),
+            room.len(),
+            libc::MSG_DONTWAIT,
+        )
+    };
+    result(got)
+}
+
+/// Sends without waiting and without a signal; false if it does not go out whole.
+pub fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) -> bool {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the pointer and length are those of a live slice.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    sent == bytes.len() as isize
+}
+
+/// Reads from a pipe of ours, waiting if it is empty.
+///
+/// # Errors
+/// What read(2) reports.
+pub fn read_pipe(pipe: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<Option<usize>> {
+    // SAFETY: the pointer and length are those of a live slice.
+    result(unsafe { libc::read(pipe.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) })
+}
+
+fn result(got: libc::ssize_t) -> io::Result<Option<usize>> {
+    match usize::try_from(got) {
+        Ok(count) => Ok(Some(count)),
+        Err(_) => match Error::last_os_error() {
+            e if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+            e => Err(e),
+        },
+    }
+}

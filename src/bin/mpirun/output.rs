@@ -1,0 +1,120 @@
+//! The ranks' output with a tag before each line. Lines stay whole; what has no end of line gets one
+//! when its rank is gone.
+
+use crate::arguments::Tags;
+use crate::os;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// A line that is longer is written in pieces.
+const LINE_MAX: usize = 1 << 20;
+
+/// One stream of one rank.
+pub struct Stream {
+    /// `None` once it has ended.
+    pipe: Option<io::PipeReader>,
+    tag: String,
+    to_stderr: bool,
+    partial: Vec<u8>,
+}
+
+impl Stream {
+    /// The stream that `rank` writes into the other end of `pipe`.
+    pub fn new(pipe: io::PipeReader, rank: usize, to_stderr: bool, tags: Tags) -> Stream {
+        let name = if to_stderr { "stderr" } else { "stdout" };
+        let tag = match tags {
+            Tags::None => String::new(),
+            Tags::Rank => format!("[{rank}] "),
+            Tags::Stream => format!("[1,{rank}]<{name}>:"),
+        };
+        Stream {
+            pipe: Some(pipe),
+            tag,
+            to_stderr,
+            partial: Vec::new(),
+        }
+    }
+
+    /// What to wait for.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Passes on what has come, of which there must be something.
+    ///
+    /// # Errors
+    /// When our own output is closed.
+    pub fn pump(&mut self) -> io::Result<()> {
+        let Some(pipe) = &self.pipe else { return Ok(()) };
+        let mut room = vec![0; 1 << 16];
+        match os::read_pipe(pipe.as_fd(), &mut room) {
+            Ok(Some(count)) if count > 0 => {
+                self.partial.extend_from_slice(&room[..count]);
+                let whole = match self.partial.iter().rposition(|&b| b == b'\n') {
+                    Some(last) => last + 1,
+                    None if self.partial.len() > LINE_MAX => self.partial.len(),
+                    None => return Ok(()),
+                };
+                let rest = self.partial.split_off(whole);
+                let lines = std::mem::replace(&mut self.partial, rest);
+                self.write(&lines)
+            }
+            Ok(None) => Ok(()),
+            _ => {
+                self.pipe = None;
+                let last = std::mem::take(&mut self.partial);
+                self.write(&last)
+            }
+        }
+    }
+
+    /// Passes on what is left, without waiting for who else may hold the pipe.
+    ///
+    /// # Errors
+    /// When our own output is closed.
+    pub fn finish(&mut self) -> io::Result<()> {
+        while let Some(pipe) = &self.pipe
+            && os::poll(&[pipe.as_fd()], Some(std::time::Duration::ZERO))[0]
+        {
+            self.pump()?;
+        }
+        self.pipe = None;
+        let last = std::mem::take(&mut self.partial);
+        self.write(&last)
+    }
+
+    fn write(&self, lines: &[u8]) -> io::Result<()> {
+        let tagged = tagged(&self.tag, lines);
+        match self.to_stderr {
+            true => io::stderr().lock().write_all(&tagged),
+            false => {
+                let mut out = io::stdout().lock();
+                out.write_all(&tagged)?;
+                out.flush()
+            }
+        }
+    }
+}
+
+fn tagged(tag: &str, lines: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(lines.len() + tag.len());
+    for line in lines.split_inclusive(|&b| b == b'\n') {
+        text.extend_from_slice(tag.as_bytes());
+        text.extend_from_slice(line);
+    }
+    if text.last().is_some_and(|&b| b != b'\n') {
+        text.push(b'\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_gets_its_tag() {
+        assert_eq!(tagged("[1] ", b"a\n\nb"), b"[1] a\n[1] \n[1] b\n");
+        assert_eq!(tagged("[1] ", b""), b"");
+    }
+}

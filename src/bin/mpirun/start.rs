@@ -1,0 +1,267 @@
+//! Starts the ranks: their surroundings, descriptors and places.
+
+use crate::arguments::{App, Binding, Inherit, Job, Tags};
+use crate::os::{self, Child, Files, Mask};
+use crate::output::Stream;
+use mpi::shm::segment::{self, Segment};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Variables of other launchers that would make a rank believe it belongs to them.
+const FOREIGN: [&str; 9] = [
+    "PMI_PORT",
+    "PMI_ID",
+    "PMI_SPAWNED",
+    "PMI_KVSNAME",
+    "HYDI_CONTROL_FD",
+    "PMIX_RANK",
+    "PMIX_NAMESPACE",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_RANK",
+];
+
+/// A rank that runs.
+pub struct Rank {
+    pub pid: i32,
+    pub program: String,
+    /// It leads a process group of its own.
+    pub own_group: bool,
+    /// Our end of its PMI connection; `None` when it is closed.
+    pub socket: Option<OwnedFd>,
+}
+
+/// A job under way.
+pub struct Started {
+    pub ranks: Vec<Rank>,
+    pub streams: Vec<Stream>,
+    pub segment: Segment,
+    /// Stays open for ranks whose wrapper closed theirs.
+    pub _memory: OwnedFd,
+    /// Index of the program that each rank runs.
+    pub appnums: Vec<usize>,
+}
+
+/// Why a job did not start, and the exit code that says so.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: i32,
+    pub text: String,
+}
+
+impl Failure {
+    /// A failure of the launcher's own.
+    pub fn new(text: impl Into<String>) -> Failure {
+        Failure {
+            code: 1,
+            text: text.into(),
+        }
+    }
+}
+
+/// What all ranks have in common.
+struct Common<'a> {
+    job: &'a Job,
+    size: usize,
+    memory: OwnedFd,
+    cpus: Vec<usize>,
+    files: Files,
+    mask: Mask,
+    preload: Vec<(&'static str, String)>,
+}
+
+/// Starts every rank of `job`. After an error the ranks that were started before are the caller's to end.
+///
+/// # Errors
+/// The first program that cannot be started, or what the job lacks.
+pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
+    let files = os::raise_files();
+    let cpus = os::cpus();
+    let allowed = mpi::sys::cpu::allowed(0) as u32;
+    let counts: Vec<u32> = job.apps.iter().map(|app| app.count.unwrap_or(allowed)).collect();
+    let size: u32 = counts
+        .iter()
+        .try_fold(0u32, |sum, &n| sum.checked_add(n))
+        .unwrap_or(u32::MAX);
+    let memory = segment::create(size, allowed)
+        .map_err(|e| Failure::new(format!("cannot make the memory of a job of {size} ranks: {e}")))?;
+    let wrong = |e: io::Error| Failure::new(format!("cannot use the job's memory: {e}"));
+    let segment = Segment::attach(memory.as_fd()).map_err(wrong)?;
+    let memory = os::out_of_the_way(memory.as_fd()).map_err(wrong)?;
+    let preload = if job.preload { preload()? } else { vec![] };
+    let common = Common {
+        job,
+        size: size as usize,
+        memory,
+        cpus,
+        files,
+        mask,
+        preload,
+    };
+    let (mut ranks, mut streams, mut appnums) = (Vec::new(), Vec::new(), Vec::new());
+    for (appnum, (app, count)) in job.apps.iter().zip(counts).enumerate() {
+        for _ in 0..count {
+            let rank = common.rank(ranks.len(), appnum, app, &mut streams)?;
+            if job.verbose {
+                eprintln!("mpirun: rank {} is pid {}: {}", ranks.len(), rank.pid, rank.program);
+            }
+            ranks.push(rank);
+            appnums.push(appnum);
+        }
+    }
+    Ok(Started {
+        ranks,
+        streams,
+        segment,
+        _memory: common.memory,
+        appnums,
+    })
+}
+
+impl Common<'_> {
+    fn rank(&self, rank: usize, appnum: usize, app: &App, streams: &mut Vec<Stream>) -> Result<Rank, Failure> {
+        if let Some(folder) = app.folder.as_ref().filter(|folder| !folder.is_dir()) {
+            return Err(Failure::new(format!("-wdir {}: no such folder", folder.display())));
+        }
+        let no_socket = |e| Failure::new(format!("cannot make the sockets of rank {rank}: {e}"));
+        let (ours, theirs) = UnixStream::pair().map_err(no_socket)?;
+        let theirs = os::out_of_the_way(theirs.as_fd()).map_err(no_socket)?;
+        // Who reads the terminal must be in the group that owns it.
+        let own_group = !(rank == 0 && os::reads_terminal());
+        let mut command = Command::new(&app.program);
+        command.args(&app.arguments);
+        command
+            .env_clear()
+            .envs(self.environment(rank, appnum, app, theirs.as_raw_fd()));
+        if let Some(folder) = &app.folder {
+            command.current_dir(folder);
+        }
+        if rank > 0 {
+            command.stdin(Stdio::null());
+        }
+        if self.job.tags != Tags::None {
+            for to_stderr in [false, true] {
+                let (reader, writer) = io::pipe().map_err(no_socket)?;
+                match to_stderr {
+                    true => command.stderr(writer),
+                    false => command.stdout(writer),
+                };
+                streams.push(Stream::new(reader, rank, to_stderr, self.job.tags));
+            }
+        }
+        let keep = vec![self.memory.as_raw_fd(), theirs.as_raw_fd()];
+        let (files, mask) = (self.files, self.mask);
+        os::prepare(
+            &mut command,
+            Child {
+                cpus: self.share(rank),
+                keep,
+                own_group,
+                files,
+                mask,
+            },
+        );
+        let child = command.spawn().map_err(|e| not_started(&app.program, &e))?;
+        Ok(Rank {
+            pid: child.id() as i32,
+            program: app.program.clone(),
+            own_group,
+            socket: Some(ours.into()),
+        })
+    }
+
+    /// The CPUs of `rank`: an equal share each if there are enough.
+    fn share(&self, rank: usize) -> Vec<usize> {
+        let each = match self.job.binding {
+            Binding::None => 0,
+            Binding::Share => self.cpus.len() / self.size,
+            Binding::One => (self.cpus.len() / self.size).min(1),
+        };
+        let all = each == self.cpus.len();
+        if all {
+            vec![]
+        } else {
+            self.cpus[rank * each..(rank + 1) * each].to_vec()
+        }
+    }
+
+    fn environment(&self, rank: usize, appnum: usize, app: &App, socket: i32) -> BTreeMap<String, String> {
+        let mut env = BTreeMap::new();
+        match app
+            .inherit
+            .as_ref()
+            .or(self.job.inherit.as_ref())
+            .unwrap_or(&Inherit::All)
+        {
+            // What is no text cannot be passed on by name; programs do not look for such variables.
+            Inherit::All => env
+                .extend(std::env::vars_os().filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)))),
+            Inherit::Only(names) => env.extend(names.iter().filter_map(|n| Some((n.clone(), std::env::var(n).ok()?)))),
+        }
+        FOREIGN.iter().for_each(|name| drop(env.remove(*name)));
+        env.extend(self.job.env.iter().chain(&app.env).cloned());
+        for (name, value) in &self.preload {
+            let separator = ":";
+            let old = env.get(*name).filter(|old| !old.is_empty());
+            let joined = old.map_or(value.clone(), |old| format!("{value}{separator}{old}"));
+            env.insert(name.to_string(), joined);
+        }
+        let mut set = |name: &str, value: String| drop(env.insert(name.to_string(), value));
+        set("NEARMPI_FD", self.memory.as_raw_fd().to_string());
+        set("NEARMPI_RANK", format!("{rank}/{}", self.size));
+        set("NEARMPI_APPNUM", appnum.to_string());
+        set("NEARMPI_UNIVERSE", self.size.to_string());
+        set("NEARMPI_LAUNCHER_PID", std::process::id().to_string());
+        set("PMI_FD", socket.to_string());
+        set("PMI_RANK", rank.to_string());
+        set("PMI_SIZE", self.size.to_string());
+        set("MPI_LOCALRANKID", rank.to_string());
+        set("MPI_LOCALNRANKS", self.size.to_string());
+        env
+    }
+}
+
+fn not_started(program: &str, e: &io::Error) -> Failure {
+    let here = !program.contains('/') && Path::new(program).is_file();
+    let hint = if here {
+        format!(" (it is in this folder: ./{program})")
+    } else {
+        String::new()
+    };
+    let (code, reason) = match e.kind() {
+        io::ErrorKind::NotFound => (127, "No such file or directory".to_string()),
+        io::ErrorKind::PermissionDenied => (126, "Permission denied".to_string()),
+        _ => (126, e.to_string()),
+    };
+    Failure {
+        code,
+        text: format!("{program}: {reason}{hint}"),
+    }
+}
+
+/// The variables that put our library before the one a program was linked with.
+fn preload() -> Result<Vec<(&'static str, String)>, Failure> {
+    let program = std::env::current_exe().map_err(|e| Failure::new(format!("cannot find mpirun itself: {e}")))?;
+    let bin = program.parent().unwrap_or(Path::new("/"));
+    let folders = [bin.join("../lib"), bin.to_path_buf()];
+    let candidates = folders
+        .iter()
+        .flat_map(|f| ["libmpi.so.12", "libmpi.so"].map(|name| f.join(name)));
+    let library: PathBuf = candidates
+        .filter_map(|path| path.canonicalize().ok().map(|_| path))
+        .find_map(|path| std::path::absolute(path.parent()?.canonicalize().ok()?.join(path.file_name()?)).ok())
+        .ok_or_else(|| {
+            Failure::new(format!(
+                "-preload: no libmpi.so.12 in {} or beside mpirun",
+                folders[0].display()
+            ))
+        })?;
+    let lib = library.parent().unwrap_or(Path::new("/")).display().to_string();
+    Ok(vec![
+        ("LD_PRELOAD", library.display().to_string()),
+        ("LD_LIBRARY_PATH", format!("{lib}:{lib}/compat")),
+    ])
+}

@@ -1,0 +1,371 @@
+//! Watches over a job until nothing of it is left: one loop over signals, PMI connections and output.
+//!
+//! A job ends early when a rank is killed, exits with a code other than 0, or leaves while others count on it.
+//! The others get SIGTERM and, after [`GRACE`], SIGKILL. The first failure gives the exit code.
+
+use crate::arguments::Job;
+use crate::os::{self, End, Signals};
+use crate::server::{Effect, Server, Stage};
+use crate::start::Started;
+use mpi::launch::pmi::Lines;
+use mpi::shm::segment::Life;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// From the polite signal to the other one.
+const GRACE: Duration = Duration::from_millis(250);
+/// How often to look whether others wait for a rank that left without coming to MPI.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a process may take to die of SIGKILL before we leave it to the kernel.
+const LAST: Duration = Duration::from_secs(5);
+
+/// Signals that end the job, are passed on, or stop and continue it.
+pub const WATCHED: [i32; 8] = [
+    libc::SIGCHLD,
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+];
+
+struct Watch<'a> {
+    job: &'a Job,
+    started: Started,
+    server: Server,
+    lines: Vec<Lines>,
+    ends: Vec<Option<End>>,
+    code: Option<i32>,
+    /// When to use SIGKILL, once the job is being ended.
+    ending: Option<Instant>,
+    killed: Option<Instant>,
+    limit: Option<Instant>,
+}
+
+/// Watches until all ranks are gone, ends what they left behind, and returns the job's exit code.
+pub fn supervise(job: &Job, started: Started, mut signals: Signals) -> i32 {
+    let space = format!("nearmpi_{}", std::process::id());
+    let size = started.ranks.len();
+    let mut watch = Watch {
+        job,
+        server: Server::new(space, started.appnums.clone()),
+        started,
+        lines: (0..size).map(|_| Lines::default()).collect(),
+        ends: vec![None; size],
+        code: None,
+        ending: None,
+        killed: None,
+        limit: job
+            .timeout
+            .and_then(|s| Instant::now().checked_add(Duration::from_secs(s))),
+    };
+    while watch.ends.iter().any(Option::is_none) {
+        if watch.killed.is_some_and(|since| since.elapsed() > LAST) {
+            eprintln!("mpirun: some ranks do not die of SIGKILL; leaving them to the kernel");
+            break;
+        }
+        watch.step(&mut signals);
+    }
+    clear(&mut signals);
+    for stream in &mut watch.started.streams {
+        if stream.finish().is_err() {
+            watch.code.get_or_insert(128 + libc::SIGPIPE);
+        }
+    }
+    watch.code.unwrap_or(0)
+}
+
+impl Watch<'_> {
+    /// Waits for something to happen and deals with it.
+    fn step(&mut self, signals: &mut Signals) {
+        let mut fds: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
+        let sockets: Vec<usize> = (0..self.ends.len())
+            .filter(|&r| self.started.ranks[r].socket.is_some())
+            .collect();
+        fds.extend(
+            sockets
+                .iter()
+                .filter_map(|&r| self.started.ranks[r].socket.as_ref().map(AsFd::as_fd)),
+        );
+        let pipes: Vec<usize> = (0..self.started.streams.len())
+            .filter(|&s| self.started.streams[s].descriptor().is_some())
+            .collect();
+        fds.extend(pipes.iter().filter_map(|&s| self.started.streams[s].descriptor()));
+        let ready = os::poll(&fds, self.patience());
+        let (of_sockets, of_pipes) = ready[1..].split_at(sockets.len());
+        for (&rank, _) in sockets.iter().zip(of_sockets).filter(|(_, ready)| **ready) {
+            self.listen(rank);
+        }
+        for (&stream, _) in pipes.iter().zip(of_pipes).filter(|(_, ready)| **ready) {
+            if self.started.streams[stream].pump().is_err() {
+                self.end_job(128 + libc::SIGPIPE, libc::SIGTERM);
+            }
+        }
+        if ready[0] {
+            while let Some(signal) = signals.next() {
+                self.signal(signal.number, signal.from_terminal);
+            }
+            self.reap();
+        }
+        self.look_at_the_clock();
+        self.look_for_the_missing();
+    }
+
+    /// How long nothing may happen.
+    fn patience(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let moments = [
+            self.ending.filter(|_| self.killed.is_none()),
+            self.limit.filter(|_| self.ending.is_none()),
+        ];
+        let next = moments
+            .into_iter()
+            .flatten()
+            .map(|at| at.saturating_duration_since(now))
+            .min();
+        let look = self.somebody_left_early().is_some().then_some(LOOK);
+        let last = self.killed.map(|_| LOOK);
+        [next, look, last].into_iter().flatten().min()
+    }
+
+    fn look_at_the_clock(&mut self) {
+        let now = Instant::now();
+        if self.ending.is_none() && self.limit.is_some_and(|limit| now >= limit) {
+            let after = self.job.timeout.map_or(String::new(), |s| format!(" of {s} s"));
+            eprintln!("mpirun: the time limit{after} is over; ending the job");
+            self.end_job(124, libc::SIGTERM);
+        }
+        if self.killed.is_none() && self.ending.is_some_and(|at| now >= at) {
+            self.kill_hard();
+        }
+    }
+
+    /// Reads what `rank` has to say over PMI.
+    fn listen(&mut self, rank: usize) {
+        let mut room = [0; 4096];
+        while let Some(socket) = &self.started.ranks[rank].socket {
+            match os::read_now(socket.as_fd(), &mut room) {
+                Ok(None) => return,
+                Ok(Some(count)) if count > 0 => self.lines[rank].push(&room[..count]),
+                _ => {
+                    self.started.ranks[rank].socket = None;
+                    return;
+                }
+            }
+            while let Some(line) = self.lines[rank].next_line() {
+                match line.and_then(|line| self.server.take(rank, &line)) {
+                    Ok(effects) => effects.into_iter().for_each(|effect| self.carry_out(effect)),
+                    Err(why) => {
+                        eprintln!("mpirun: rank {rank} breaks the PMI protocol: {why}");
+                        self.started.ranks[rank].socket = None;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Abort(code) => self.end_job(code & 0xff, libc::SIGTERM),
+            Effect::Reply(rank, text) => {
+                let socket = &mut self.started.ranks[rank].socket;
+                if socket
+                    .as_ref()
+                    .is_some_and(|s| !os::send_now(s.as_fd(), format!("{text}\n").as_bytes()))
+                {
+                    *socket = None;
+                }
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        while let Ok(Some((pid, end))) = os::reap() {
+            // Others are adopted orphans, of which nobody asks how they ended.
+            let rank = (0..self.ends.len()).find(|&r| self.started.ranks[r].pid == pid && self.ends[r].is_none());
+            if let Some(rank) = rank {
+                self.listen(rank);
+                self.ends[rank] = Some(end);
+                self.judge(rank, end);
+            }
+        }
+    }
+
+    /// Whether the end of a rank is the end of the job.
+    fn judge(&mut self, rank: usize, end: End) {
+        if self.ending.is_some() {
+            return;
+        }
+        let abort = self.started.segment.aborted();
+        let in_mpi = self.stage(rank) == Life::Attached;
+        match end {
+            _ if abort.is_some() => self.end_job(abort.unwrap_or(1).into(), libc::SIGTERM),
+            End::Signal(signal) => {
+                if signal != libc::SIGPIPE || self.job.verbose {
+                    self.report(
+                        rank,
+                        &format!("was killed by signal {signal} ({})", signal_name(signal)),
+                    );
+                }
+                self.end_job(128 + signal, libc::SIGTERM);
+            }
+            End::Exit(0) if in_mpi => {
+                self.report(rank, "exited with code 0 without calling MPI_Finalize");
+                self.end_job(1, libc::SIGTERM);
+            }
+            End::Exit(0) => {}
+            // After MPI_Finalize a code is the rank's own verdict; the others may finish.
+            End::Exit(code) if self.stage(rank) == Life::Finalized => {
+                self.report(rank, &format!("exited with code {code}"));
+                self.code.get_or_insert(code);
+            }
+            End::Exit(code) => {
+                let place = if in_mpi { " without calling MPI_Finalize" } else { "" };
+                self.report(rank, &format!("exited with code {code}{place}"));
+                self.end_job(code, libc::SIGTERM);
+            }
+        }
+    }
+
+    /// Where `rank` stands: nearmpi says so in the segment, other libraries over PMI.
+    fn stage(&self, rank: usize) -> Life {
+        match (self.started.segment.life(rank as u32), self.server.stage(rank)) {
+            (Life::Absent, Stage::Joined) => Life::Attached,
+            (Life::Absent, Stage::Finished) => Life::Finalized,
+            (life, _) => life,
+        }
+    }
+
+    /// A rank that is gone without ever having come to MPI, while others run.
+    fn somebody_left_early(&self) -> Option<usize> {
+        if self.ending.is_some() {
+            return None;
+        }
+        (0..self.ends.len()).find(|&r| self.ends[r].is_some() && self.stage(r) == Life::Absent)
+    }
+
+    fn look_for_the_missing(&mut self) {
+        if let Some(rank) = self.somebody_left_early()
+            && (0..self.ends.len()).any(|r| self.ends[r].is_none() && self.stage(r) == Life::Attached)
+        {
+            self.report(
+                rank,
+                "exited with code 0 without calling MPI_Init, and others are in MPI",
+            );
+            self.end_job(1, libc::SIGTERM);
+        }
+    }
+
+    fn report(&self, rank: usize, what: &str) {
+        let Some(r) = self.started.ranks.get(rank) else { return };
+        eprintln!("mpirun: rank {rank} (pid {}, {}) {what}", r.pid, r.program);
+    }
+
+    fn signal(&mut self, number: i32, from_terminal: bool) {
+        match number {
+            libc::SIGCHLD => {}
+            libc::SIGINT | libc::SIGTERM | libc::SIGHUP if self.ending.is_some() => self.kill_hard(),
+            libc::SIGINT | libc::SIGTERM | libc::SIGHUP => {
+                self.code.get_or_insert(128 + number);
+                self.ending = Some(Instant::now() + GRACE);
+                self.send(number, from_terminal);
+            }
+            libc::SIGTSTP => {
+                self.send(libc::SIGSTOP, false);
+                os::kill(std::process::id() as i32, false, libc::SIGSTOP);
+            }
+            other => self.send(other, from_terminal),
+        }
+    }
+
+    /// Ends the job with `code`, unless it is being ended already.
+    fn end_job(&mut self, code: i32, signal: i32) {
+        if self.ending.is_none() {
+            self.code.get_or_insert(code);
+            self.ending = Some(Instant::now() + GRACE);
+            self.send(signal, false);
+            // Who is stopped cannot die of SIGTERM.
+            self.send(libc::SIGCONT, false);
+        }
+    }
+
+    fn kill_hard(&mut self) {
+        self.ending.get_or_insert_with(Instant::now);
+        self.killed.get_or_insert_with(Instant::now);
+        self.send(libc::SIGKILL, false);
+    }
+
+    /// Signals the ranks that live. What the terminal sent, a rank in our own group has got already.
+    fn send(&self, signal: i32, from_terminal: bool) {
+        for (rank, end) in self.started.ranks.iter().zip(&self.ends) {
+            if end.is_none() && (rank.own_group || !from_terminal) {
+                os::kill(rank.pid, rank.own_group, signal);
+            }
+        }
+    }
+}
+
+/// Ends every process that is still a child of ours: what the ranks left behind.
+pub fn clear(signals: &mut Signals) {
+    let deadline = Instant::now() + Duration::from_secs(1);
+    loop {
+        loop {
+            match os::reap() {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        if Instant::now() > deadline {
+            return;
+        }
+        children()
+            .into_iter()
+            .for_each(|pid| os::kill(pid, false, libc::SIGKILL));
+        os::poll(&[signals.as_fd()], Some(Duration::from_millis(5)));
+        while signals.next().is_some() {}
+    }
+}
+
+/// Our living children.
+fn children() -> Vec<i32> {
+    let me = std::process::id();
+    if let Ok(list) = std::fs::read_to_string(format!("/proc/self/task/{me}/children")) {
+        return list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    }
+    // A kernel without that file: look at everybody's parent.
+    let parent = |stat: &str| stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok();
+    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| parent(&stat) == Some(me)))
+        .collect()
+}
+
+/// The signal's name.
+fn signal_name(signal: i32) -> &'static str {
+    const NAMES: [(i32, &str); 16] = [
+        (libc::SIGHUP, "SIGHUP"),
+        (libc::SIGINT, "SIGINT"),
+        (libc::SIGQUIT, "SIGQUIT"),
+        (libc::SIGILL, "SIGILL"),
+        (libc::SIGTRAP, "SIGTRAP"),
+        (libc::SIGABRT, "SIGABRT"),
+        (libc::SIGBUS, "SIGBUS"),
+        (libc::SIGFPE, "SIGFPE"),
+        (libc::SIGKILL, "SIGKILL"),
+        (libc::SIGSEGV, "SIGSEGV"),
+        (libc::SIGPIPE, "SIGPIPE"),
+        (libc::SIGALRM, "SIGALRM"),
+        (libc::SIGTERM, "SIGTERM"),
+        (libc::SIGXCPU, "SIGXCPU"),
+        (libc::SIGXFSZ, "SIGXFSZ"),
+        (libc::SIGSYS, "SIGSYS"),
+    ];
+    NAMES
+        .iter()
+        .find(|(number, _)| *number == signal)
+        .map_or("an uncommon one", |(_, name)| name)
+}

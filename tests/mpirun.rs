@@ -1,0 +1,347 @@
+//! mpirun with programs that are no MPI programs: what it promises about processes, signals, output,
+//! surroundings and exit codes.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn mpirun(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mpirun"));
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .env_remove("MPIEXEC_TIMEOUT");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    mpirun(arguments).output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("mpirun ends by itself")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Standard output's lines in order of the alphabet.
+fn lines(output: &Output) -> Vec<String> {
+    let mut lines: Vec<String> = text(&output.stdout).lines().map(str::to_string).collect();
+    lines.sort();
+    lines
+}
+
+/// mpirun with its output on a pipe, and the first `count` lines of it.
+fn started(arguments: &[&str], count: usize) -> (Child, BufReader<std::process::ChildStdout>, Vec<String>) {
+    let mut child = mpirun(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let lines = (0..count)
+        .map(|_| {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            line.trim().to_string()
+        })
+        .collect();
+    (child, reader, lines)
+}
+
+fn signal(child: &Child, name: &str) {
+    let done = Command::new("sh")
+        .args(["-c", &format!("kill -{name} {}", child.id())])
+        .status()
+        .unwrap();
+    assert!(done.success());
+}
+
+/// The letter that the kernel gives the state of a process; `None` if there is no such process.
+fn state(pid: &str) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+/// True once no process of these numbers lives.
+fn all_gone(pids: &[String], within: Duration) -> bool {
+    let deadline = Instant::now() + within;
+    while pids.iter().any(|pid| state(pid).is_some_and(|state| state != 'Z')) {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
+#[test]
+fn every_rank_knows_its_place() {
+    let show = "echo $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS; test -n \"$NEARMPI_FD\" -a -n \"$PMI_FD\"";
+    let output = run(&["-n", "3", "sh", "-c", show]);
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    assert_eq!(lines(&output), ["0/3 0/3", "1/3 1/3", "2/3 2/3"]);
+}
+
+#[test]
+fn the_first_failure_gives_the_code() {
+    let output = run(&["-n", "2", "sh", "-c", "if [ $PMI_RANK = 1 ]; then exit 7; fi; sleep 20"]);
+    assert_eq!(code(&output), 7);
+    assert!(text(&output.stderr).contains("rank 1"), "{}", text(&output.stderr));
+    assert_eq!(code(&run(&["-n", "2", "true"])), 0);
+}
+
+#[test]
+fn a_killed_rank_ends_the_job() {
+    let begin = Instant::now();
+    let output = run(&[
+        "-n",
+        "2",
+        "sh",
+        "-c",
+        "if [ $PMI_RANK = 1 ]; then kill -SEGV $$; fi; sleep 20",
+    ]);
+    assert_eq!(code(&output), 128 + 11);
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("rank 1 (pid ") && message.contains("SIGSEGV"),
+        "{message}"
+    );
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn who_ignores_the_polite_signal_gets_the_other() {
+    let begin = Instant::now();
+    let stubborn = "trap '' TERM; if [ $PMI_RANK = 1 ]; then sleep 0.2; exit 3; fi; while :; do sleep 20; done";
+    assert_eq!(code(&run(&["-n", "2", "sh", "-c", stubborn])), 3);
+    assert!(begin.elapsed() >= Duration::from_millis(250) && begin.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_program_that_is_not_there_says_so() {
+    let output = run(&["-n", "2", "./no-such-program"]);
+    assert_eq!(code(&output), 127);
+    assert!(text(&output.stderr).contains("./no-such-program: No such file or directory"));
+    assert_eq!(code(&run(&["-n", "1", "/etc/passwd"])), 126);
+    assert!(text(&run(&["-wdir", "/no/such/folder", "true"]).stderr).contains("/no/such/folder"));
+}
+
+#[test]
+fn the_environment_is_as_asked() {
+    let show = ["-n", "1", "-env", "B", "2", "sh", "-c", "echo $A$B$C$KEPT"];
+    let output = mpirun(&[&["-genv", "A", "1", "-x", "C=3"][..], &show].concat())
+        .env("KEPT", "4")
+        .output()
+        .unwrap();
+    assert_eq!(lines(&output), ["1234"]);
+    let output = mpirun(&[
+        "-genvlist",
+        "PATH,KEPT",
+        "-n",
+        "1",
+        "sh",
+        "-c",
+        "echo $KEPT-$LOST-$PMI_RANK",
+    ])
+    .envs([("KEPT", "k"), ("LOST", "l")])
+    .output()
+    .unwrap();
+    assert_eq!(lines(&output), ["k--0"]);
+    let output = mpirun(&["-n", "1", "sh", "-c", "echo x$PMIX_RANK$OMPI_COMM_WORLD_SIZE"])
+        .envs([("PMIX_RANK", "5"), ("OMPI_COMM_WORLD_SIZE", "9")])
+        .output()
+        .unwrap();
+    assert_eq!(lines(&output), ["x"], "another launcher's variables");
+}
+
+#[test]
+fn programs_differ_in_one_job() {
+    let first = ["-n", "1", "-wdir", "/", "sh", "-c", "echo a $PMI_RANK $PWD"];
+    let second = ["-n", "2", "sh", "-c", "echo b $PMI_RANK"];
+    let output = run(&[&first[..], &[":"], &second].concat());
+    assert_eq!(lines(&output), ["a 0 /", "b 1", "b 2"]);
+}
+
+#[test]
+fn tagged_lines_are_whole() {
+    let write = "i=0; while [ $i -lt 2000 ]; do echo line $i of rank $PMI_RANK; i=$((i+1)); done; printf partial";
+    let output = run(&["-l", "-n", "3", "sh", "-c", write]);
+    assert_eq!(code(&output), 0);
+    let mut next = [0; 3];
+    for line in text(&output.stdout).lines() {
+        let rank: usize = line[1..2].parse().unwrap();
+        let rest = &line[4..];
+        match next[rank] {
+            2000 => assert_eq!(rest, "partial"),
+            i => assert_eq!(rest, format!("line {i} of rank {rank}")),
+        }
+        next[rank] += 1;
+    }
+    assert_eq!(next, [2001; 3]);
+    let output = run(&["--tag-output", "-n", "1", "sh", "-c", "echo out; echo err >&2"]);
+    assert_eq!(text(&output.stdout), "[1,0]<stdout>:out\n");
+    assert_eq!(text(&output.stderr), "[1,0]<stderr>:err\n");
+}
+
+#[test]
+fn standard_input_is_rank_0s() {
+    let mut child = mpirun(&["-n", "2", "sh", "-c", "echo $PMI_RANK $(wc -c)"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || stdin.write_all(&vec![b'x'; 3 << 20]).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert_eq!(lines(&output), [format!("0 {}", 3 << 20), "1 0".into()]);
+}
+
+#[test]
+fn a_killed_launcher_leaves_nothing() {
+    let (mut child, _reader, pids) = started(&["-n", "3", "sh", "-c", "echo $$; exec sleep 100"], 3);
+    assert!(pids.iter().all(|pid| state(pid).is_some()));
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    assert!(all_gone(&pids, Duration::from_secs(2)), "{pids:?}");
+}
+
+#[test]
+fn a_helper_of_a_dead_rank_delays_nothing() {
+    for options in [&["-n", "2"][..], &["-l", "-n", "2"]] {
+        let helper = "sleep 100 & echo $!; if [ $PMI_RANK = 1 ]; then kill -KILL $$; fi; wait";
+        let begin = Instant::now();
+        let output = run(&[options, &["sh", "-c", helper]].concat());
+        assert_eq!(code(&output), 137);
+        assert!(begin.elapsed() < Duration::from_secs(5));
+        let pids: Vec<String> = lines(&output)
+            .iter()
+            .map(|l| l.rsplit(' ').next().unwrap().to_string())
+            .collect();
+        assert!(!pids.is_empty() && all_gone(&pids, Duration::ZERO), "{pids:?}");
+    }
+    let output = run(&["-n", "1", "sh", "-c", "setsid sleep 100 & echo $!"]);
+    assert_eq!(code(&output), 0);
+    assert!(
+        all_gone(&lines(&output), Duration::ZERO),
+        "a daemon left behind after a good end"
+    );
+}
+
+#[test]
+fn the_launchers_signals_reach_the_ranks() {
+    for (name, number) in [("TERM", 15), ("INT", 2), ("HUP", 1)] {
+        let script = format!("trap 'echo got; exit 0' {name}; echo ready; while :; do sleep 0.01; done");
+        let (mut child, mut reader, ready) = started(&["-n", "2", "sh", "-c", &script], 2);
+        assert_eq!(ready, ["ready", "ready"]);
+        signal(&child, name);
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "got\ngot\n", "{name}");
+        assert_eq!(child.wait().unwrap().code(), Some(128 + number));
+    }
+}
+
+#[test]
+fn user_signals_are_passed_on_and_nothing_more() {
+    let script = "trap 'echo usr; exit 0' USR1; echo ready; while :; do sleep 0.01; done";
+    let (mut child, mut reader, _) = started(&["-n", "2", "sh", "-c", script], 2);
+    signal(&child, "USR1");
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "usr\nusr\n");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_stopped_job_goes_on() {
+    let mut child = mpirun(&["-n", "1", "sh", "-c", "echo $$; read line; echo done"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut pid = String::new();
+    reader.read_line(&mut pid).unwrap();
+    signal(&child, "TSTP");
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while [pid.trim(), &child.id().to_string()]
+        .iter()
+        .any(|pid| state(pid) != Some('T'))
+    {
+        assert!(Instant::now() < deadline, "both stop");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    signal(&child, "CONT");
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "done\n");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn time_is_limited() {
+    let begin = Instant::now();
+    let output = run(&["--timeout", "1", "-n", "2", "sleep", "100"]);
+    assert_eq!(code(&output), 124);
+    assert!(text(&output.stderr).contains("time limit"));
+    let output = mpirun(&["-n", "1", "sleep", "100"])
+        .env("MPIEXEC_TIMEOUT", "1")
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 124);
+    assert!(begin.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn mistakes_are_explained() {
+    assert_ne!(code(&run(&["-nn", "2", "true"])), 0);
+    let output = run(&["--oversubscrib", "true"]);
+    assert!(
+        text(&output.stderr).contains("did you mean -oversubscribe?"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = run(&["-hosts", "faraway", "true"]);
+    assert!(text(&output.stderr).contains("one machine") && code(&output) != 0);
+    assert!(text(&run(&["--help"]).stdout).contains("-genvlist"));
+    assert!(text(&run(&["--version"]).stdout).contains(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn ranks_have_cpus_of_their_own_unless_told_otherwise() {
+    let show = "grep Cpus_allowed_list /proc/self/status";
+    let here = fs::read_to_string("/proc/self/status").unwrap();
+    let here = here.lines().find(|l| l.starts_with("Cpus_allowed_list")).unwrap();
+    let output = run(&["-bind-to", "none", "-n", "2", "sh", "-c", show]);
+    assert_eq!(lines(&output), [here, here]);
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2) {
+        let apart = lines(&run(&["-n", "2", "sh", "-c", show]));
+        assert!(apart[0] != apart[1] && !apart.contains(&here.to_string()), "{apart:?}");
+    }
+}
+
+#[test]
+fn closed_output_ends_the_job() {
+    for options in ["-n 2", "-l -n 2"] {
+        let pipe = format!(
+            "({} {options} yes; echo $? >&2) | head -1 >/dev/null",
+            env!("CARGO_BIN_EXE_mpirun")
+        );
+        let output = Command::new("sh")
+            .args(["-c", &pipe])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(
+            text(&output.stderr).trim_end().ends_with("141"),
+            "{options}: {}",
+            text(&output.stderr)
+        );
+    }
+}
