@@ -111,72 +111,6 @@ fn store_request(request: *mut MPI_Request, key: RequestKey) -> Result<()> {
     store(request, "request", Object::Request.handle(key))
 }
 
-/// Defines a blocking send, its nonblocking form and its persistent form, in one mode.
-macro_rules! sends {
-    ($($mode:expr, $blocking:ident, $nonblocking:ident, $persistent:ident, $section:literal;)*) => {$(
-        #[doc = concat!("Blocking send. MPI-4.1 ", $section, ".")]
-        #[apply(mpi_function_c!)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $blocking(
-            buf: *const c_void,
-            count: Count,
-            datatype: MPI_Datatype,
-            dest: c_int,
-            tag: c_int,
-            comm: MPI_Comm,
-        ) -> c_int {
-            on_comm(stringify!($blocking), comm, |hold, comm| {
-                let count = self::count(count, "count")?;
-                let (buffer, to) = outgoing(hold, comm, buf, count, datatype, dest, tag)?;
-                let Some(to) = to else { return Ok(()) };
-                match $mode {
-                    Some(mode) => pt2pt::send(hold, comm, Plane::PointToPoint, buffer, to, tag, mode),
-                    None => pt2pt::bsend(hold, comm, buffer, to, tag),
-                }
-            })
-        }
-
-        #[doc = concat!("Nonblocking send. MPI-4.1 ", $section, " and §3.7.2.")]
-        #[apply(mpi_function_c!)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $nonblocking(
-            buf: *const c_void,
-            count: Count,
-            datatype: MPI_Datatype,
-            dest: c_int,
-            tag: c_int,
-            comm: MPI_Comm,
-            request: *mut MPI_Request,
-        ) -> c_int {
-            on_comm(stringify!($nonblocking), comm, |hold, comm| {
-                let count = self::count(count, "count")?;
-                let (buffer, to) = outgoing(hold, comm, buf, count, datatype, dest, tag)?;
-                start(hold, comm, buffer, to, tag, $mode, request)
-            })
-        }
-
-        #[doc = concat!("Makes a persistent request for a send. MPI-4.1 ", $section, " and §3.9.")]
-        #[apply(mpi_function_c!)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $persistent(
-            buf: *const c_void,
-            count: Count,
-            datatype: MPI_Datatype,
-            dest: c_int,
-            tag: c_int,
-            comm: MPI_Comm,
-            request: *mut MPI_Request,
-        ) -> c_int {
-            on_comm(stringify!($persistent), comm, |hold, comm| {
-                let count = self::count(count, "count")?;
-                let (buffer, _) = outgoing(hold, comm, buf, count, datatype, dest, tag)?;
-                let operation = Operation::Send { comm: comm.clone(), buffer, dest, tag, mode: $mode };
-                store_request(request, persistent::create(hold, operation)?)
-            })
-        }
-    )*};
-}
-
 /// Starts a send; one that is over at once needs no request of its own.
 #[inline]
 fn start(
@@ -208,11 +142,328 @@ fn start(
     store_request(request, key)
 }
 
-sends! {
-    Some(Mode::Standard), MPI_Send, MPI_Isend, MPI_Send_init, "§3.2.1";
-    Some(Mode::Synchronous), MPI_Ssend, MPI_Issend, MPI_Ssend_init, "§3.4";
-    Some(Mode::Ready), MPI_Rsend, MPI_Irsend, MPI_Rsend_init, "§3.4";
-    None, MPI_Bsend, MPI_Ibsend, MPI_Bsend_init, "§3.4";
+/// What an argument list describes, sent in `mode` (buffered: `None`).
+#[inline]
+fn send_now(
+    name: &'static str,
+    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: Option<Mode>,
+) -> c_int {
+    on_comm(name, comm, |hold, comm| {
+        let count = self::count(count, "count")?;
+        let (buffer, to) = outgoing(hold, comm, buf, count, datatype, dest, tag)?;
+        let Some(to) = to else { return Ok(()) };
+        match mode {
+            Some(mode) => pt2pt::send(hold, comm, Plane::PointToPoint, buffer, to, tag, mode),
+            None => pt2pt::bsend(hold, comm, buffer, to, tag),
+        }
+    })
+}
+
+/// The same, started.
+#[inline]
+fn send_started(
+    name: &'static str,
+    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: Option<Mode>,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_comm(name, comm, |hold, comm| {
+        let count = self::count(count, "count")?;
+        let (buffer, to) = outgoing(hold, comm, buf, count, datatype, dest, tag)?;
+        start(hold, comm, buffer, to, tag, mode, request)
+    })
+}
+
+/// The same, as a persistent request.
+fn send_described(
+    name: &'static str,
+    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: Option<Mode>,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_comm(name, comm, |hold, comm| {
+        let count = self::count(count, "count")?;
+        let (buffer, _) = outgoing(hold, comm, buf, count, datatype, dest, tag)?;
+        let operation = Operation::Send {
+            comm: comm.clone(),
+            buffer,
+            dest,
+            tag,
+            mode,
+        };
+        store_request(request, persistent::create(hold, operation)?)
+    })
+}
+
+/// Blocking standard-mode send. MPI-4.1 §3.4.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Send(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    send_now(
+        "MPI_Send",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Standard),
+    )
+}
+
+/// Nonblocking standard-mode send. MPI-4.1 §3.7.2.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Isend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_started(
+        "MPI_Isend",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Standard),
+        request,
+    )
+}
+
+/// Makes a persistent request for a standard-mode send. MPI-4.1 §3.9.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Send_init(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_described(
+        "MPI_Send_init",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Standard),
+        request,
+    )
+}
+
+/// Blocking synchronous send. MPI-4.1 §3.4.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Ssend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    send_now(
+        "MPI_Ssend",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Synchronous),
+    )
+}
+
+/// Nonblocking synchronous send. MPI-4.1 §3.7.2.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Issend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_started(
+        "MPI_Issend",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Synchronous),
+        request,
+    )
+}
+
+/// Makes a persistent request for a synchronous send. MPI-4.1 §3.9.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Ssend_init(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_described(
+        "MPI_Ssend_init",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Synchronous),
+        request,
+    )
+}
+
+/// Blocking ready send. MPI-4.1 §3.4.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Rsend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    send_now(
+        "MPI_Rsend",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Ready),
+    )
+}
+
+/// Nonblocking ready send. MPI-4.1 §3.7.2.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Irsend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_started(
+        "MPI_Irsend",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Ready),
+        request,
+    )
+}
+
+/// Makes a persistent request for a ready send. MPI-4.1 §3.9.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Rsend_init(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_described(
+        "MPI_Rsend_init",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Ready),
+        request,
+    )
+}
+
+/// Blocking buffered send. MPI-4.1 §3.4.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Bsend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    send_now("MPI_Bsend", (buf, count.into(), datatype), dest, tag, comm, None)
+}
+
+/// Nonblocking buffered send. MPI-4.1 §3.7.2.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Ibsend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_started(
+        "MPI_Ibsend",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        None,
+        request,
+    )
+}
+
+/// Makes a persistent request for a buffered send. MPI-4.1 §3.9.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Bsend_init(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_described(
+        "MPI_Bsend_init",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        None,
+        request,
+    )
 }
 
 /// Blocking receive. MPI-4.1 §3.2.4.

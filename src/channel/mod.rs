@@ -11,7 +11,7 @@ pub mod wait;
 
 use crate::shm::bell::Barriers;
 use crate::shm::pool::{CELL, Pool};
-use crate::shm::ring::{Consumer, Junk};
+use crate::shm::ring::{Consumer, Header, INLINE, Junk};
 use crate::shm::segment::Segment;
 use crate::sys::cvar::Settings;
 use crate::sys::futex;
@@ -92,6 +92,17 @@ pub enum Arrival {
     },
     /// The message that was given this ticket is sent: its buffer is the caller's again.
     Sent(Ticket),
+}
+
+/// What a glance at a ring shows.
+#[derive(Clone, Copy, Debug)]
+pub enum Glance {
+    /// No record.
+    Nothing,
+    /// A short message: envelope, bytes (there until [`Channel::consume`]), how many.
+    Short(u64, *const u8, usize),
+    /// A record for [`Channel::poll`].
+    Other,
 }
 
 /// What one rank sends and receives with.
@@ -192,14 +203,20 @@ impl<B: Bytes> Channel<B> {
         Ok(())
     }
 
-    /// Looks at the next slot of the ring from `from` only: the message in it if it is a whole short
-    /// one. The caller then consumes it or leaves it to the next poll.
+    /// Looks at the next slot of the ring from `from` only. The caller then consumes a short message or
+    /// leaves it to the next poll.
     #[inline]
-    pub fn glance(&self, from: u32) -> Option<(u64, *const u8, usize)> {
+    pub fn glance(&self, from: u32) -> Glance {
         let ring = &self.rings[from as usize];
-        let header = ring.peek()?;
-        (header.kind == kind::INLINE && header.len as usize <= crate::shm::ring::INLINE)
-            .then(|| (ring.envelope(), ring.payload(), header.len as usize))
+        match ring.peek() {
+            None => Glance::Nothing,
+            Some(Header {
+                kind: kind::INLINE,
+                len,
+                ..
+            }) if len as usize <= INLINE => Glance::Short(ring.envelope(), ring.payload(), len as usize),
+            Some(_) => Glance::Other,
+        }
     }
 
     fn poll_others(&mut self) -> Result<Option<Arrival>, Fault> {
@@ -234,7 +251,7 @@ impl<B: Bytes> Channel<B> {
             };
             let envelope = ring.envelope();
             let arrival = match header.kind {
-                kind::INLINE if header.len as usize <= crate::shm::ring::INLINE => Arrival::Message {
+                kind::INLINE if header.len as usize <= INLINE => Arrival::Message {
                     from,
                     envelope,
                     data: ring.payload(),

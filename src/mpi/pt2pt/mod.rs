@@ -19,8 +19,8 @@ use super::error::{Class, Error, Result};
 use super::request::{self, Kind, Receive, Request, RequestKey};
 use super::status::Status;
 use super::world::{Hold, State};
-use crate::channel::Bytes;
 use crate::channel::outgoing::Sent;
+use crate::channel::{Bytes, Glance};
 use crate::fail;
 use crate::shm::ring::INLINE;
 use crate::sys::{copy, cpu};
@@ -242,9 +242,10 @@ fn recv_glancing(
     }
     let pattern = Pattern::new(comm.context_on(plane), source, tag);
     for _ in 0..GLANCES {
-        let Some((envelope, data, len)) = state.engine.channel.glance(from) else {
-            std::hint::spin_loop();
-            continue;
+        let (envelope, data, len) = match state.engine.channel.glance(from) {
+            Glance::Nothing => continue,
+            Glance::Short(envelope, data, len) => (envelope, data, len),
+            Glance::Other => return None,
         };
         let envelope = Envelope(envelope);
         if !pattern.matches(envelope) || len > room {
