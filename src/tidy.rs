@@ -43,7 +43,7 @@ const CHANGEABLE: [&str; 6] = ["static mut", "Atomic", "Cell", "Lock", "Mutex", 
 const LONGEST: usize = 600;
 
 /// Files that may be longer: tables, and what waits for its split.
-const LONG: [(&str, usize); 1] = [("src/mpi/pt2pt/matching.rs", 680)];
+const LONG: [(&str, usize); 2] = [("src/mpi/pt2pt/matching.rs", 680), ("src/abi/request.rs", 700)];
 
 /// A text file of the repository.
 struct Source {
