@@ -1,0 +1,15 @@
+/* Broadcast from rank 0; the buffer is the receive buffer. */
+#include "common.h"
+
+static void call(const Run *run) { MPI_Bcast(run->receive, (int)run->bytes, MPI_CHAR, run->root, MPI_COMM_WORLD); }
+
+static void put(const Run *run, unsigned seed) { fill(run->receive, run->bytes, rank == run->root ? seed : ~seed); }
+
+static void verify(const Run *run, unsigned seed) { check(run->receive, run->bytes, seed); }
+
+int main(int argc, char **argv)
+{
+    static const Collective collective = {
+        {"MPI Broadcast Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcf", COLLECTIVE_DEFAULTS(1)}, 1, -1, 1, call, put, verify};
+    return collective_main(argc, argv, &collective);
+}

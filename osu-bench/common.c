@@ -1,0 +1,286 @@
+/* Options, buffers, validation, table and the frame of the collectives: see common.h. */
+#include "common.h"
+#include <getopt.h>
+#include <limits.h>
+#include <unistd.h>
+
+Options options;
+int rank, ranks;
+long wrong;
+static long wrong_ever;
+static const Benchmark *running;
+
+static void usage(const char *program, FILE *to)
+{
+    const struct { char letter; const char *text; } lines[] = {
+        {'m', "  -m, --message-size MIN:MAX  sizes in bytes (MIN: or MAX alone leave the other)"},
+        {'i', "  -i, --iterations N          measured iterations of every size"},
+        {'x', "  -x, --warmup N              iterations before them"},
+        {'c', "  -c, --validation            check the data of every message"},
+        {'W', "  -W, --window-size N         messages sent before an answer"},
+        {'f', "  -f, --full                  minimum, maximum and iterations as well"},
+        {'t', "  -t, --num_threads N         receiving threads"},
+        {'F', "      --fresh                 rewrite each message before it is sent and read it when it has come"}};
+    fprintf(to, "%s: %s\n", program, running->title);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (strchr(running->letters, lines[i].letter))
+            fprintf(to, "%s\n", lines[i].text);
+    fprintf(to, "  -h, --help                  this text\n  -v, --version\n");
+}
+
+static void refuse(const char *program, const char *why)
+{
+    if (rank == 0) {
+        fprintf(stderr, "%s: %s\n", program, why);
+        usage(program, stderr);
+    }
+    MPI_Finalize();
+    exit(1);
+}
+
+static void leave(const char *program, int version)
+{
+    if (rank == 0 && version)
+        printf("%s v7.0 format, nearmpi's own program\n", program);
+    else if (rank == 0)
+        usage(program, stdout);
+    MPI_Finalize();
+    exit(0);
+}
+
+static long number(const char *program, const char *text, long least)
+{
+    char *rest;
+    long value = strtol(text, &rest, 10);
+    if (*rest || rest == text || value < least || value > INT_MAX)
+        refuse(program, "not a number in range");
+    return value;
+}
+
+static void sizes(const char *program, const char *text)
+{
+    char *rest;
+    if (*text != ':') {
+        long long value = strtoll(text, &rest, 10);
+        if (rest == text || value < 0 || (*rest && *rest != ':'))
+            refuse(program, "-m wants MIN:MAX");
+        if (*rest == 0) { /* one number is the largest size, as in OSU */
+            options.max = (size_t)value;
+            return;
+        }
+        options.min = (size_t)value;
+        text = rest;
+    }
+    if (text[1]) {
+        options.max = strtoull(text + 1, &rest, 10);
+        if (*rest)
+            refuse(program, "-m wants MIN:MAX");
+    }
+    if (options.max < options.min)
+        refuse(program, "the largest size is below the smallest");
+}
+
+static void parse(int argc, char **argv)
+{
+    static const struct option names[] = {
+        {"message-size", 1, 0, 'm'}, {"iterations", 1, 0, 'i'}, {"warmup", 1, 0, 'x'}, {"validation", 0, 0, 'c'},
+        {"window-size", 1, 0, 'W'}, {"full", 0, 0, 'f'}, {"num_threads", 1, 0, 't'}, {"fresh", 0, 0, 'F'},
+        {"help", 0, 0, 'h'}, {"version", 0, 0, 'v'}, {0, 0, 0, 0}};
+    int letter;
+    opterr = 0;
+    while ((letter = getopt_long(argc, argv, "m:i:x:cW:ft:hv", names, NULL)) != -1) {
+        if (letter == 'h' || letter == 'v')
+            leave(argv[0], letter == 'v');
+        if (letter == '?' || !strchr(running->letters, letter))
+            refuse(argv[0], "unknown option or missing value");
+        switch (letter) {
+        case 'm': sizes(argv[0], optarg); break;
+        case 'i': options.iterations = options.iterations_large = (int)number(argv[0], optarg, 1); break;
+        case 'x': options.warmup = options.warmup_large = (int)number(argv[0], optarg, 0); break;
+        case 'W': options.window = (int)number(argv[0], optarg, 1); break;
+        case 't': options.threads = (int)number(argv[0], optarg, 1); break;
+        case 'c': options.validate = 1; break;
+        case 'f': options.full = 1; break;
+        case 'F': options.fresh = 1; break;
+        }
+    }
+    if (optind < argc)
+        refuse(argv[0], "this benchmark takes options only");
+}
+
+void begin(int *argc, char ***argv, const Benchmark *benchmark, int level)
+{
+    int provided;
+    running = benchmark;
+    options = benchmark->defaults;
+    MPI_Init_thread(argc, argv, level, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    parse(*argc, *argv);
+    if (provided < level)
+        refuse(**argv, "the MPI library does not provide the thread level");
+    if (rank)
+        return;
+    printf("\n# OSU %s v7.0 (nearmpi's own program, same output)\n", benchmark->title);
+    if (options.fresh)
+        printf("# Fresh data: each message is rewritten before it is sent and read when it has come\n");
+    if (benchmark->datatype)
+        printf("# Datatype: %s.\n", benchmark->datatype);
+    if (*benchmark->column)
+        printf("# %s%s%s\n", benchmark->column, options.full ? "   Min Latency(us)   Max Latency(us)  Iterations" : "",
+               options.validate ? "        Validation" : "");
+    fflush(stdout);
+}
+
+int end(void)
+{
+    long all = 0;
+    MPI_Allreduce(&wrong_ever, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return all != 0;
+}
+
+size_t next_size(size_t size) { return size ? size * 2 : 1; }
+int iterations(size_t size) { return size > LARGE ? options.iterations_large : options.iterations; }
+int warmup(size_t size) { return size > LARGE ? options.warmup_large : options.warmup; }
+
+void *buffer(size_t length)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, (size_t)sysconf(_SC_PAGESIZE), length ? length : 1)) {
+        fprintf(stderr, "rank %d: no memory for %zu bytes\n", rank, length);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    memset(memory, 'a' + rank % 26, length);
+    return memory;
+}
+
+static unsigned char pattern(size_t i, unsigned seed)
+{
+    uint32_t x = ((uint32_t)i + 1) * 2654435761u ^ (seed * 2246822519u);
+    return (unsigned char)(x >> 24 ^ x >> 13);
+}
+
+void fill(void *bytes, size_t length, unsigned seed)
+{
+    unsigned char *at = bytes;
+    for (size_t i = 0; i < length; i++)
+        at[i] = pattern(i, seed);
+}
+
+void check(const void *bytes, size_t length, unsigned seed)
+{
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < length; i++)
+        if (at[i] != pattern(i, seed)) {
+            if (!wrong++)
+                fprintf(stderr, "rank %d: byte %zu of %zu is wrong\n", rank, i, length);
+            return;
+        }
+}
+
+void consume(const void *bytes, size_t length)
+{
+    const unsigned char *at = bytes;
+    uint64_t sum = 0, word;
+    for (; length >= sizeof word; length -= sizeof word, at += sizeof word) {
+        memcpy(&word, at, sizeof word);
+        sum += word;
+    }
+    for (; length; length--)
+        sum += *at++;
+    static volatile uint64_t sink; /* so that the reading cannot be left out */
+    sink = sum;
+    (void)sink;
+}
+
+void row(size_t size, const double *values, int n)
+{
+    long all = wrong;
+    if (options.validate)
+        MPI_Reduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    wrong_ever += wrong;
+    wrong = 0;
+    if (rank)
+        return;
+    if (size == SIZE_MAX) /* no size column: barrier */
+        printf("%17.2f", values[0]);
+    else
+        printf("%-10zu%18.2f", size, values[0]);
+    for (int i = 1; i < n; i++)
+        printf("%18.2f", values[i]);
+    if (options.full)
+        printf("%12d", iterations(size == SIZE_MAX ? 0 : size));
+    if (options.validate)
+        printf("%18s", all ? "Fail" : "Pass");
+    putchar('\n');
+    fflush(stdout);
+}
+
+/* Times the calls of one size; every rank's mean goes into the average, minimum and maximum of the row. */
+static void measure(const Collective *c, Run *run, size_t size)
+{
+    double spent = 0, values[3] = {0};
+    int skip = warmup(size), n = iterations(size);
+    for (int i = 0; i < skip + n; i++) {
+        run->root = 0;
+        if (options.validate && c->put)
+            c->put(run, (unsigned)i);
+        if (options.validate && c->receive_blocks >= 0)
+            memset(run->receive, 0xCC, run->bytes * (size_t)(c->receive_blocks ? c->receive_blocks : ranks));
+        MPI_Barrier(MPI_COMM_WORLD);
+        double from = MPI_Wtime();
+        c->call(run);
+        if (i >= skip)
+            spent += MPI_Wtime() - from;
+        if (options.validate && c->verify)
+            c->verify(run, (unsigned)i);
+    }
+    spent = spent * 1e6 / n;
+    MPI_Reduce(&spent, &values[0], 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&spent, &values[1], 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&spent, &values[2], 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    values[0] /= ranks;
+    row(c->unit ? size : SIZE_MAX, values, options.full ? 3 : 1);
+}
+
+int collective_main(int argc, char **argv, const Collective *c)
+{
+    begin(&argc, &argv, &c->benchmark, MPI_THREAD_SINGLE);
+    Run run = {0};
+    if (c->unit == 0) {
+        measure(c, &run, 0);
+        return end();
+    }
+    run.send = buffer(options.max * (size_t)(c->send_blocks ? c->send_blocks : ranks));
+    run.receive = buffer(options.max * (size_t)(c->receive_blocks > 0 ? c->receive_blocks : ranks));
+    for (size_t size = options.min; size <= options.max; size = next_size(size)) {
+        run.bytes = size - size % c->unit;
+        if (run.bytes || size == 0)
+            measure(c, &run, size);
+    }
+    free(run.send);
+    free(run.receive);
+    return end();
+}
+
+float term(int who, size_t i, unsigned seed) { return (float)((i + seed) % 13 + (size_t)who); }
+
+float total(size_t i, unsigned seed) { return (float)ranks * (float)((i + seed) % 13) + (float)(ranks * (ranks - 1) / 2); }
+
+void put_terms(const Run *run, unsigned seed)
+{
+    float *out = run->send;
+    for (size_t i = 0; i < run->bytes / sizeof *out; i++)
+        out[i] = term(rank, i, seed);
+}
+
+void check_totals(const float *got, size_t count, size_t first, unsigned seed)
+{
+    for (size_t i = 0; i < count; i++)
+        if (got[i] != total(first + i, seed)) {
+            if (!wrong++)
+                fprintf(stderr, "rank %d: element %zu is %g, not %g\n", rank, i, got[i], total(first + i, seed));
+            return;
+        }
+}

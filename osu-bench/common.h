@@ -1,0 +1,86 @@
+/* What the benchmarks share: options, buffers, data validation, the table in the format of the OSU micro-benchmarks,
+ * and the frame of every collective. All own code; only options and output follow OSU 7, so that its tools work. */
+#ifndef COMMON_H
+#define COMMON_H
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGE = 8192 }; /* messages above this use the smaller iteration numbers */
+
+/* What the command line said, over the defaults that a benchmark gives. */
+typedef struct {
+    size_t min, max;                        /* bytes */
+    int iterations, iterations_large;
+    int warmup, warmup_large;
+    int window;
+    int validate, full, fresh;
+    int threads;
+} Options;
+
+typedef struct {
+    const char *title;    /* "MPI Latency Test" */
+    const char *column;   /* heading of the value, as OSU writes it */
+    const char *datatype; /* of the elements; NULL where there are none */
+    const char *letters;  /* options that it takes, out of "mixcWft" and 'F' for --fresh */
+    Options defaults;
+} Benchmark;
+
+extern Options options;
+extern int rank, ranks;
+
+/* Starts MPI (with this thread level), reads the command line (ends the program for -h or a wrong one) and prints
+ * the head of the table. */
+void begin(int *argc, char ***argv, const Benchmark *benchmark, int level);
+/* Ends MPI; the exit status is 1 when validation failed anywhere. */
+int end(void);
+
+/* The next size of the table after `size`: 0, then 1, then doubled. */
+size_t next_size(size_t size);
+int iterations(size_t size);
+int warmup(size_t size);
+
+/* Page-aligned memory, touched. */
+void *buffer(size_t length);
+/* The pattern of message `seed`, and whether it is there. Counts what is wrong for the last column and end(). */
+void fill(void *bytes, size_t length, unsigned seed);
+void check(const void *bytes, size_t length, unsigned seed);
+extern long wrong;
+/* Reads every byte: what a program that uses its message does. */
+void consume(const void *bytes, size_t length);
+
+/* One row, by rank 0: the size, values, and with -c whether the data were right on every rank. */
+void row(size_t size, const double *values, int n);
+
+/* A collective: how it is called, what each rank puts in, and what must come out. `blocks` is the number of blocks
+ * of `bytes` in a buffer: 1 or the number of ranks. */
+typedef struct {
+    void *send, *receive;
+    size_t bytes; /* of one block */
+    int root;
+} Run;
+
+typedef struct {
+    Benchmark benchmark;
+    int send_blocks, receive_blocks; /* 1, or 0 for one per rank */
+    size_t unit;                     /* of an element: sizes below it are left out */
+    void (*call)(const Run *);
+    void (*put)(const Run *, unsigned seed);
+    void (*verify)(const Run *, unsigned seed);
+} Collective;
+
+int collective_main(int argc, char **argv, const Collective *collective);
+
+/* What rank `who` contributes to a reduction at `i`, exact in float whatever the order, and the sum over all. */
+float term(int who, size_t i, unsigned seed);
+float total(size_t i, unsigned seed);
+/* put and check for reductions: `first` is the index of the first element. */
+void put_terms(const Run *run, unsigned seed);
+void check_totals(const float *got, size_t count, size_t first, unsigned seed);
+
+#define COLLECTIVE_DEFAULTS(smallest) \
+    {.min = smallest, .max = 1 << 20, .iterations = 1000, .iterations_large = 100, .warmup = 200, .warmup_large = 10}
+#endif
