@@ -26,6 +26,13 @@ static UNWEIGHTED: c_int = 0;
 static WEIGHTS_EMPTY: c_int = 0;
 static ALL_HANDLES: c_int = 0;
 
+/// The value of [`MPI_UNWEIGHTED`] for MPICH's `mpi_f08` module.
+#[unsafe(no_mangle)]
+pub static MPIR_C_MPI_UNWEIGHTED: Fixed<c_int> = Fixed(&raw const UNWEIGHTED);
+/// The value of [`MPI_WEIGHTS_EMPTY`] for MPICH's `mpi_f08` module.
+#[unsafe(no_mangle)]
+pub static MPIR_C_MPI_WEIGHTS_EMPTY: Fixed<c_int> = Fixed(&raw const WEIGHTS_EMPTY);
+
 /// "No weights" (MPI-4.1 §8.5.4): an address that no array of the program has.
 #[unsafe(no_mangle)]
 pub static MPI_UNWEIGHTED: Fixed<c_int> = Fixed(&raw const UNWEIGHTED);
@@ -69,30 +76,6 @@ pub static mut MPIR_fortran_true: MPI_Fint = 1;
 /// `.FALSE.` as the Fortran compiler stores it.
 #[unsafe(no_mangle)]
 pub static mut MPIR_fortran_false: MPI_Fint = 0;
-/// `.TRUE.` under the name Intel's Fortran library reads.
-#[unsafe(no_mangle)]
-pub static mut MPII_F_TRUE: MPI_Fint = 1;
-/// `.FALSE.` under the name Intel's Fortran library reads.
-#[unsafe(no_mangle)]
-pub static mut MPII_F_FALSE: MPI_Fint = 0;
-
-macro_rules! fortran_addresses {
-    ($($name:ident)*) => {$(
-        /// Address of the Fortran library's object of this name; the Fortran library sets and reads it.
-        #[unsafe(no_mangle)]
-        pub static mut $name: *mut c_void = null_mut();
-    )*};
-}
-fortran_addresses! {
-    MPIR_F_MPI_BOTTOM
-    MPIR_F_MPI_IN_PLACE
-    MPIR_F_MPI_BUFFER_AUTOMATIC
-    MPIR_F_MPI_UNWEIGHTED
-    MPIR_F_MPI_WEIGHTS_EMPTY
-    MPI_F_ARGVS_NULL
-    MPI_F_ERRCODES_IGNORE
-}
-
 macro_rules! fortran_objects {
     ($($name:ident)*) => {$(
         /// An object whose address means something to the `mpi_f08` module of MPICH 4.0.

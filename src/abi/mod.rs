@@ -17,6 +17,7 @@ pub mod handle;
 #[cfg(test)]
 mod header;
 pub mod init;
+pub mod intel;
 pub mod pt2pt;
 pub mod request;
 pub mod status;

@@ -72,3 +72,31 @@ pub unsafe extern "C" fn MPIX_Async_get_state(async_thing: MPIX_Async_thing) -> 
     let _ = async_thing;
     std::ptr::null_mut()
 }
+
+macro_rules! versions {
+    ($($name:ident = $text:expr, $what:literal;)*) => {$(
+        #[doc = concat!("For `mpichversion` and its like: ", $what, ".")]
+        #[unsafe(no_mangle)]
+        pub static $name: [u8; $text.len() + 1] = {
+            let mut bytes = [0; $text.len() + 1];
+            let mut i = 0;
+            while i < $text.len() {
+                bytes[i] = $text.as_bytes()[i];
+                i += 1;
+            }
+            bytes
+        };
+    )*};
+}
+versions! {
+    MPII_Version_string = env!("CARGO_PKG_VERSION"), "the version";
+    MPII_Version_ABI = "12:0:0", "the interface in libtool's notation";
+    MPII_Version_date = "", "the date of the release";
+    MPII_Version_configure = "", "options of the build";
+    MPII_Version_device = "nearmpi", "what moves the messages";
+    MPII_Version_CC = "cc", "the C compiler that mpicc calls";
+    MPII_Version_CXX = "c++", "the C++ compiler that mpicxx calls";
+    MPII_Version_F77 = "", "the Fortran compiler";
+    MPII_Version_FC = "", "the Fortran compiler";
+    MPII_Version_custom = "", "a packager's remark";
+}
