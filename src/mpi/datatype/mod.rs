@@ -3,16 +3,28 @@
 //! | module | owns |
 //! |---|---|
 //! | [`basic`] | the table of predefined datatypes |
-//! | [`pack`] | copying elements to and from a row of bytes |
+//! | [`registry`] | the numbers of a rank's datatypes |
+//! | [`construct`], [`array`] | the constructors; subarray and darray |
+//! | [`layout`] | where the bytes lie, as nested loops |
+//! | [`pack`], `kernel` | copying elements to and from a row of bytes |
+//! | [`external`] | the portable format "external32" |
 
+pub mod array;
 pub mod basic;
+pub mod construct;
+pub mod external;
+mod kernel;
+pub mod layout;
 pub mod pack;
+#[cfg(test)]
+mod proptests;
+pub mod registry;
 
-use super::error::{Class, Error, Result};
-use super::table::Table;
-use crate::fail;
+pub use registry::Datatypes;
+
 use basic::{BASICS, Basic};
-use std::cell::Cell;
+use layout::Layout;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// A datatype. All displacements are bytes relative to the element's address.
@@ -24,20 +36,65 @@ pub struct Datatype {
     true_lb: isize,
     true_extent: isize,
     align: usize,
-    contiguous: bool,
+    leaves: u64,
+    void: bool,
     basic: Option<&'static Basic>,
     element: Option<&'static Basic>,
     committed: Cell<bool>,
-    blocks: Vec<(isize, usize)>,
+    name: RefCell<String>,
+    layout: Layout,
+    members: Vec<(usize, Rc<Datatype>)>,
+    contents: Option<Box<Contents>>,
+}
+
+/// Which constructor made a datatype: `MPI_COMBINER_*` of the MPICH ABI (MPI-4.1 §5.1.13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[allow(missing_docs)]
+pub enum Combiner {
+    Named = 1,
+    Dup = 2,
+    Contiguous = 3,
+    Vector = 4,
+    Hvector = 6,
+    Indexed = 7,
+    Hindexed = 9,
+    IndexedBlock = 10,
+    Struct = 12,
+    Subarray = 13,
+    Darray = 14,
+    F90Real = 15,
+    F90Complex = 16,
+    F90Integer = 17,
+    Resized = 18,
+    HindexedBlock = 19,
+}
+
+/// The arguments of a constructor call, in the order of `MPI_Type_get_contents`.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    /// The constructor.
+    pub combiner: Combiner,
+    /// Its integer arguments.
+    pub integers: Vec<i32>,
+    /// Its address arguments.
+    pub addresses: Vec<isize>,
+    /// Its `MPI_Count` arguments, if its form with large counts was called.
+    pub counts: Vec<i64>,
+    /// Its datatype arguments.
+    pub datatypes: Vec<Rc<Datatype>>,
 }
 
 impl Datatype {
     /// The predefined datatype in row `index` of [`BASICS`].
     pub fn basic_at(index: usize) -> Rc<Datatype> {
         let basic = &BASICS[index];
-        let blocks = match basic.parts() {
-            Some(parts) => vec![(0, parts.first), (parts.offset as isize, parts.second)],
-            None => vec![(0, basic.size)],
+        let (layout, leaves) = match basic.parts() {
+            Some(parts) => {
+                let second = Layout::block(parts.offset as isize, parts.second);
+                (Layout::sequence([Layout::block(0, parts.first), second]), 2)
+            }
+            None => (Layout::block(0, basic.size), u64::from(basic.size > 0)),
         };
         Rc::new(Datatype {
             size: basic.size,
@@ -46,11 +103,15 @@ impl Datatype {
             true_lb: 0,
             true_extent: basic.parts().map_or(basic.size, |parts| parts.offset + parts.second) as isize,
             align: basic.align,
-            contiguous: basic.is_contiguous(),
+            leaves,
+            void: false,
             basic: Some(basic),
             element: Some(basic),
             committed: Cell::new(true),
-            blocks,
+            name: RefCell::new(basic.name.to_string()),
+            layout,
+            members: Vec::new(),
+            contents: None,
         })
     }
 
@@ -98,7 +159,7 @@ impl Datatype {
     /// Whether `count` elements lie in memory as `count * size()` bytes in a row from [`Datatype::true_lb`], in order.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
-        self.contiguous
+        self.size as isize == self.extent && self.layout.single().is_some() || self.size == 0
     }
 
     /// The predefined datatype that this is.
@@ -123,115 +184,68 @@ impl Datatype {
     pub fn commit(&self) {
         self.committed.set(true);
     }
-}
 
-/// Every datatype of a rank, by its number in the MPICH ABI.
-pub struct Datatypes {
-    basics: Vec<Rc<Datatype>>,
-    derived: Table<Rc<Datatype>>,
-}
-
-/// The bits of a derived datatype's number above its key: an "indirect" MPICH handle of kind datatype.
-const DERIVED: i32 = 0xcc00_0000u32 as i32;
-const KEY: i32 = 0x03ff_ffff;
-
-impl Default for Datatypes {
-    fn default() -> Self {
-        Datatypes {
-            basics: (0..BASICS.len()).map(Datatype::basic_at).collect(),
-            derived: Table::default(),
-        }
-    }
-}
-
-impl Datatypes {
-    /// The datatype with this number. Cost: O(1).
-    ///
-    /// # Errors
-    /// `Type` for `MPI_DATATYPE_NULL`, a freed datatype and a number that never was one.
-    #[inline]
-    pub fn get(&self, handle: i32) -> Result<&Rc<Datatype>> {
-        let found = match basic::index(handle) {
-            Some(index) => self.basics.get(index),
-            None if handle & !KEY == DERIVED => self.derived.get((handle & KEY) as u32),
-            None => None,
-        };
-        found.ok_or_else(|| unknown(handle))
+    /// Its name: empty for derived datatypes that got none.
+    pub fn name(&self) -> String {
+        self.name.borrow().clone()
     }
 
-    /// The datatype with this number, fit for communication. Cost: O(1).
-    ///
-    /// # Errors
-    /// `Type` as [`Datatypes::get`], and if the datatype is not committed.
-    #[inline]
-    pub fn committed(&self, handle: i32) -> Result<&Rc<Datatype>> {
-        let datatype = self.get(handle)?;
-        if !datatype.is_committed() {
-            fail!(
-                Type,
-                "the datatype {handle:#x} is not committed: call MPI_Type_commit first"
-            );
-        }
-        Ok(datatype)
+    /// Names it.
+    pub fn set_name(&self, name: &str) {
+        name.clone_into(&mut self.name.borrow_mut());
     }
 
-    /// The predefined datatype in row `index` of [`BASICS`].
-    pub fn basic(&self, index: usize) -> &Rc<Datatype> {
-        &self.basics[index]
+    /// The constructor call that made it; none for predefined datatypes.
+    pub fn contents(&self) -> Option<&Contents> {
+        self.contents.as_deref()
     }
 
-    /// Gives a number to `datatype`: its own if it is predefined, else a new one.
-    ///
-    /// # Errors
-    /// `NoMem` if 2^22 derived datatypes live already.
-    pub fn insert(&mut self, datatype: Rc<Datatype>) -> Result<i32> {
-        if let Some(basic) = datatype.basic() {
-            return Ok(basic.handle);
-        }
-        match self.derived.insert(datatype) {
-            Some(key) => Ok(DERIVED | key as i32),
-            None => fail!(NoMem, "4194304 derived datatypes live already"),
-        }
+    /// Predefined values in one element; a pair counts as two.
+    pub fn leaves(&self) -> u64 {
+        self.leaves
     }
 
-    /// Forgets the number of a derived datatype; pending communication keeps the datatype itself.
-    ///
-    /// # Errors
-    /// `Type` as [`Datatypes::get`], and for predefined datatypes.
-    pub fn remove(&mut self, handle: i32) -> Result<Rc<Datatype>> {
-        if let Some(basic) = self.get(handle)?.basic() {
-            fail!(Type, "{} is predefined and cannot be freed", basic.name);
+    /// How many predefined values `bytes` bytes of elements hold; `None` if a value is cut in two, or if there are
+    /// bytes but the datatype has none (MPI-4.1 §5.1.11).
+    pub fn elements_in(&self, bytes: u64) -> Option<u64> {
+        if self.size == 0 {
+            return (bytes == 0).then_some(0);
         }
-        self.derived
-            .remove((handle & KEY) as u32)
-            .ok_or_else(|| unknown(handle))
+        let (full, rest) = (bytes / self.size as u64, bytes % self.size as u64);
+        Some(full * self.leaves + self.leaves_in(rest as usize)?)
     }
-}
 
-#[cold]
-fn unknown(handle: i32) -> Error {
-    let text = if handle == basic::NULL {
-        "the datatype is MPI_DATATYPE_NULL".to_string()
-    } else {
-        format!("{handle:#x} is no datatype, or one that was freed")
-    };
-    Error::new(Class::Type, text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_find_what_lives_and_nothing_else() {
-        let mut types = Datatypes::default();
-        assert_eq!(types.get(0x4c00_0405).unwrap().basic().unwrap().name, "MPI_INT");
-        assert_eq!(types.get(0x8c00_0001u32 as i32).unwrap().extent(), 16);
-        for junk in [basic::NULL, 0, DERIVED, DERIVED | 7, 0x4400_0000] {
-            assert_eq!(types.get(junk).unwrap_err().class(), Class::Type);
+    /// As [`Datatype::elements_in`], for fewer bytes than one element has.
+    fn leaves_in(&self, bytes: usize) -> Option<u64> {
+        if bytes == 0 {
+            return Some(0);
         }
-        assert_eq!(types.remove(0x4c00_0405).unwrap_err().class(), Class::Type);
-        let int = types.get(0x4c00_0405).unwrap().clone();
-        assert_eq!(types.insert(int).unwrap(), 0x4c00_0405);
+        if let Some(basic) = self.basic {
+            return (basic.parts()?.first == bytes).then_some(1);
+        }
+        let (mut left, mut leaves) = (bytes, 0);
+        for (repeat, member) in &self.members {
+            let full = left.checked_div(member.size).unwrap_or(*repeat).min(*repeat);
+            leaves += full as u64 * member.leaves;
+            left -= full * member.size;
+            if full < *repeat {
+                return Some(leaves + member.leaves_in(left)?);
+            }
+        }
+        Some(leaves)
+    }
+
+    /// Calls `visit(value, count)` for the predefined values of one element in packing order, equal neighbours together.
+    pub(crate) fn values(&self, visit: &mut dyn FnMut(&'static Basic, usize)) {
+        if let Some(basic) = self.element {
+            let values = self.size.checked_div(basic.size).unwrap_or(0);
+            return visit(basic, values);
+        }
+        for (repeat, member) in &self.members {
+            match member.element {
+                Some(basic) => visit(basic, repeat * (member.size / basic.size)),
+                None => (0..*repeat).for_each(|_| member.values(visit)),
+            }
+        }
     }
 }

@@ -1,0 +1,372 @@
+//! Where a datatype's bytes lie: nested loops over blocks, never a list of every block of a regular type.
+//!
+//! The smart constructors [`Layout::repeat`] and [`Layout::sequence`] keep a layout small: neighbours
+//! melt into one block, equal blocks at equal distances become a run. Order is the typemap's order,
+//! which is also the order of the packed bytes. Idea: dataloops (Ross, Miller, Gropp 2003).
+
+use std::rc::Rc;
+
+/// Bytes of one element in packing order. Displacements are relative to the element's address.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Added to every displacement in `shape`.
+    pub offset: isize,
+    /// Bytes of data.
+    pub size: usize,
+    /// How they lie.
+    pub shape: Shape,
+}
+
+/// How the bytes of a [`Layout`] lie.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// `count` blocks of `len` bytes, `stride` bytes apart; a `count` of 0 is no byte at all.
+    Run {
+        /// Number of blocks.
+        count: usize,
+        /// Bytes from one block to the next.
+        stride: isize,
+        /// Bytes of a block.
+        len: usize,
+    },
+    /// `count` times the same, `stride` bytes apart; `count` is at least 2 and `child` not empty.
+    Repeat {
+        /// Number of repetitions.
+        count: usize,
+        /// Bytes from one to the next.
+        stride: isize,
+        /// What is repeated.
+        child: Rc<Layout>,
+    },
+    /// Blocks of equal length without a pattern in their displacements.
+    Scatter {
+        /// Bytes of a block.
+        len: usize,
+        /// Their displacements.
+        offsets: Rc<[isize]>,
+    },
+    /// Blocks of any length.
+    Blocks(Rc<[Block]>),
+    /// Different layouts one after the other, none empty.
+    Sequence(Rc<[Part]>),
+}
+
+/// Bytes in a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    /// Displacement.
+    pub offset: isize,
+    /// Number of bytes before it in the packed form.
+    pub start: usize,
+    /// Number of bytes.
+    pub len: usize,
+}
+
+/// Member of a [`Shape::Sequence`].
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Number of bytes before it in the packed form.
+    pub start: usize,
+    /// Its bytes.
+    pub layout: Layout,
+}
+
+/// Sequences of at most so many blocks are stored flat.
+const FLAT: usize = 32;
+
+impl Layout {
+    /// No byte.
+    pub fn empty() -> Layout {
+        Layout::block(0, 0)
+    }
+
+    /// `len` bytes in a row at `offset`.
+    pub fn block(offset: isize, len: usize) -> Layout {
+        let count = usize::from(len > 0);
+        Layout {
+            offset: if len > 0 { offset } else { 0 },
+            size: len,
+            shape: Shape::Run { count, stride: 0, len },
+        }
+    }
+
+    /// The same bytes, `by` further on.
+    pub fn shift(mut self, by: isize) -> Layout {
+        if self.size > 0 {
+            self.offset += by;
+        }
+        self
+    }
+
+    /// The one block that this is.
+    pub fn single(&self) -> Option<Block> {
+        match self.shape {
+            Shape::Run { count: 0 | 1, len, .. } => Some(Block {
+                offset: self.offset,
+                start: 0,
+                len,
+            }),
+            _ => None,
+        }
+    }
+
+    /// `count` times `self`, `stride` bytes apart. Sizes and displacements must fit `isize`.
+    pub fn repeat(self, count: usize, stride: isize) -> Layout {
+        if count == 0 || self.size == 0 {
+            return Layout::empty();
+        }
+        if count == 1 {
+            return self;
+        }
+        let offset = self.offset;
+        let size = self.size * count;
+        let joins = |n: usize, inner: isize| inner.checked_mul(n as isize) == Some(stride);
+        let shape = match self.shape {
+            Shape::Run { count: 1, len, .. } if len as isize == stride => return Layout::block(offset, size),
+            Shape::Run { count: 1, len, .. } => Shape::Run { count, stride, len },
+            Shape::Run {
+                count: n,
+                stride: inner,
+                len,
+            } if joins(n, inner) => Shape::Run {
+                count: n * count,
+                stride: inner,
+                len,
+            },
+            Shape::Repeat {
+                count: n,
+                stride: inner,
+                child,
+            } if joins(n, inner) => Shape::Repeat {
+                count: n * count,
+                stride: inner,
+                child,
+            },
+            shape => Shape::Repeat {
+                count,
+                stride,
+                child: Rc::new(Layout {
+                    offset: 0,
+                    size: self.size,
+                    shape,
+                }),
+            },
+        };
+        Layout { offset, size, shape }
+    }
+
+    /// `parts` one after the other.
+    pub fn sequence(parts: impl IntoIterator<Item = Layout>) -> Layout {
+        let mut list: Vec<Layout> = Vec::new();
+        for part in parts {
+            push(&mut list, part);
+        }
+        match list.len() {
+            0 => return Layout::empty(),
+            1 => return list.remove(0),
+            _ => {}
+        }
+        if let Some(stride) = regular(&list) {
+            let count = list.len();
+            return list.swap_remove(0).repeat(count, stride);
+        }
+        let size = list.iter().map(|part| part.size).sum();
+        let shape = match flat(&list) {
+            Some(blocks) => scattered(blocks),
+            None => {
+                let mut start = 0;
+                let place = |layout: Layout| {
+                    start += layout.size;
+                    Part {
+                        start: start - layout.size,
+                        layout,
+                    }
+                };
+                Shape::Sequence(list.into_iter().map(place).collect())
+            }
+        };
+        Layout { offset: 0, size, shape }
+    }
+}
+
+/// Appends `part`, melting it into the last one if it continues that one's block or run.
+fn push(list: &mut Vec<Layout>, part: Layout) {
+    if part.size == 0 {
+        return;
+    }
+    let Some(last) = list.last_mut() else {
+        return list.push(part);
+    };
+    match (&mut last.shape, &part.shape) {
+        (
+            Shape::Run { count: 1, len, .. },
+            &Shape::Run {
+                count: 1, len: more, ..
+            },
+        ) if last.offset.checked_add_unsigned(*len) == Some(part.offset) => {
+            *len += more;
+            last.size += more;
+        }
+        (
+            Shape::Run { count, stride, len },
+            &Shape::Run {
+                count: more,
+                stride: same,
+                len: equal,
+            },
+        ) if *count > 1
+            && *len == equal
+            && (more == 1 || *stride == same)
+            && stride
+                .checked_mul(*count as isize)
+                .and_then(|by| last.offset.checked_add(by))
+                == Some(part.offset) =>
+        {
+            *count += more;
+            last.size += part.size;
+        }
+        _ => list.push(part),
+    }
+}
+
+/// The distance between the members of `list`, if they are all alike and equally far apart.
+fn regular(list: &[Layout]) -> Option<isize> {
+    let stride = list[1].offset.checked_sub(list[0].offset)?;
+    let alike = |pair: &[Layout]| {
+        pair[1].offset.checked_sub(pair[0].offset) == Some(stride) && same(&pair[0].shape, &pair[1].shape)
+    };
+    list.windows(2).all(alike).then_some(stride)
+}
+
+/// Whether two shapes are known to be equal, at the cost of looking at one level.
+fn same(a: &Shape, b: &Shape) -> bool {
+    match (a, b) {
+        (
+            Shape::Run { count, stride, len },
+            Shape::Run {
+                count: n,
+                stride: s,
+                len: l,
+            },
+        ) => count == n && len == l && (stride == s || *count == 1),
+        (
+            Shape::Repeat { count, stride, child },
+            Shape::Repeat {
+                count: n,
+                stride: s,
+                child: c,
+            },
+        ) => {
+            count == n
+                && stride == s
+                && (Rc::ptr_eq(child, c) || child.offset == c.offset && same(&child.shape, &c.shape))
+        }
+        (Shape::Scatter { len, offsets }, Shape::Scatter { len: l, offsets: o }) => len == l && Rc::ptr_eq(offsets, o),
+        (Shape::Blocks(a), Shape::Blocks(b)) => Rc::ptr_eq(a, b),
+        (Shape::Sequence(a), Shape::Sequence(b)) => Rc::ptr_eq(a, b),
+        _ => false,
+    }
+}
+
+/// The blocks of `list`, if each member is one, or if they are few in all.
+fn flat(list: &[Layout]) -> Option<Vec<Block>> {
+    let limit = if list.iter().all(|part| part.single().is_some()) {
+        usize::MAX
+    } else {
+        FLAT
+    };
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut fits = true;
+    for part in list {
+        fits = fits
+            && part.blocks(0, &mut |offset, len| {
+                let start = match blocks.last_mut() {
+                    Some(last) if last.offset + last.len as isize == offset => {
+                        last.len += len;
+                        return true;
+                    }
+                    Some(last) => last.start + last.len,
+                    None => 0,
+                };
+                blocks.push(Block { offset, start, len });
+                blocks.len() <= limit
+            });
+    }
+    fits.then_some(blocks)
+}
+
+fn scattered(blocks: Vec<Block>) -> Shape {
+    let len = blocks[0].len;
+    if blocks.iter().all(|block| block.len == len) {
+        let offsets = blocks.iter().map(|block| block.offset).collect();
+        return Shape::Scatter { len, offsets };
+    }
+    Shape::Blocks(blocks.into())
+}
+
+impl Layout {
+    /// Calls `visit(offset, len)` for every block in order until it answers `false`; returns the last answer.
+    pub fn blocks(&self, at: isize, visit: &mut dyn FnMut(isize, usize) -> bool) -> bool {
+        let at = at + self.offset;
+        match &self.shape {
+            &Shape::Run { count, stride, len } => (0..count).all(|i| visit(at + i as isize * stride, len)),
+            Shape::Repeat { count, stride, child } => {
+                (0..*count).all(|i| child.blocks(at + i as isize * stride, visit))
+            }
+            Shape::Scatter { len, offsets } => offsets.iter().all(|offset| visit(at + offset, *len)),
+            Shape::Blocks(list) => list.iter().all(|block| visit(at + block.offset, block.len)),
+            Shape::Sequence(parts) => parts.iter().all(|part| part.layout.blocks(at, visit)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_melt() {
+        let two = Layout::sequence([Layout::block(4, 4), Layout::block(8, 8)]);
+        assert_eq!(two.single().map(|block| (block.offset, block.len)), Some((4, 12)));
+        let rows = Layout::block(0, 8).repeat(10, 8).repeat(5, 80);
+        assert_eq!(rows.single().map(|block| block.len), Some(400));
+        assert!(Layout::sequence([Layout::empty(), Layout::block(3, 0)]).size == 0);
+    }
+
+    #[test]
+    fn regular_places_become_one_run() {
+        let list = Layout::sequence((0..1000).map(|i| Layout::block(i * 24, 8)));
+        assert!(matches!(
+            list.shape,
+            Shape::Run {
+                count: 1000,
+                stride: 24,
+                len: 8
+            }
+        ));
+        let grid = list.clone().repeat(7, 24000);
+        assert!(matches!(grid.shape, Shape::Run { count: 7000, .. }));
+        let cube = Layout::sequence((0..9).map(|i| list.clone().shift(i * 100_000)));
+        assert!(matches!(
+            cube.shape,
+            Shape::Repeat {
+                count: 9,
+                stride: 100_000,
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn a_small_struct_is_flat() {
+        let inner = Layout::sequence([Layout::block(0, 4), Layout::block(8, 8)]);
+        let outer = Layout::sequence([inner, Layout::block(24, 1).repeat(3, 2)]);
+        let Shape::Blocks(blocks) = &outer.shape else {
+            panic!("{outer:?}");
+        };
+        assert_eq!(
+            blocks.iter().map(|b| (b.offset, b.start, b.len)).collect::<Vec<_>>(),
+            [(0, 0, 4), (8, 4, 8), (24, 12, 1), (26, 13, 1), (28, 14, 1)]
+        );
+    }
+}

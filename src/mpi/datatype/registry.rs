@@ -1,0 +1,119 @@
+//! The datatypes of a rank and their numbers in the MPICH ABI.
+
+use super::Datatype;
+use super::basic::{self, BASICS};
+use crate::fail;
+use crate::mpi::error::{Class, Error, Result};
+use crate::mpi::table::Table;
+use std::rc::Rc;
+
+/// Every datatype of a rank, by its number in the MPICH ABI.
+pub struct Datatypes {
+    basics: Vec<Rc<Datatype>>,
+    derived: Table<Rc<Datatype>>,
+}
+
+/// The bits of a derived datatype's number above its key: an "indirect" MPICH handle of kind datatype.
+const DERIVED: i32 = 0xcc00_0000u32 as i32;
+const KEY: i32 = 0x03ff_ffff;
+
+impl Default for Datatypes {
+    fn default() -> Self {
+        Datatypes {
+            basics: (0..BASICS.len()).map(Datatype::basic_at).collect(),
+            derived: Table::default(),
+        }
+    }
+}
+
+impl Datatypes {
+    /// The datatype with this number. Cost: O(1).
+    ///
+    /// # Errors
+    /// `Type` for `MPI_DATATYPE_NULL`, a freed datatype and a number that never was one.
+    #[inline]
+    pub fn get(&self, handle: i32) -> Result<&Rc<Datatype>> {
+        let found = match basic::index(handle) {
+            Some(index) => self.basics.get(index),
+            None if handle & !KEY == DERIVED => self.derived.get((handle & KEY) as u32),
+            None => None,
+        };
+        found.ok_or_else(|| unknown(handle))
+    }
+
+    /// The datatype with this number, fit for communication. Cost: O(1).
+    ///
+    /// # Errors
+    /// `Type` as [`Datatypes::get`], and if the datatype is not committed.
+    #[inline]
+    pub fn committed(&self, handle: i32) -> Result<&Rc<Datatype>> {
+        let datatype = self.get(handle)?;
+        if !datatype.is_committed() {
+            fail!(
+                Type,
+                "the datatype {handle:#x} is not committed: call MPI_Type_commit first"
+            );
+        }
+        Ok(datatype)
+    }
+
+    /// The predefined datatype in row `index` of [`BASICS`].
+    pub fn basic(&self, index: usize) -> &Rc<Datatype> {
+        &self.basics[index]
+    }
+
+    /// Gives a number to `datatype`: its own if it is predefined, else a new one.
+    ///
+    /// # Errors
+    /// `NoMem` if 2^22 derived datatypes live already.
+    pub fn insert(&mut self, datatype: Rc<Datatype>) -> Result<i32> {
+        if let Some(basic) = datatype.basic() {
+            return Ok(basic.handle);
+        }
+        match self.derived.insert(datatype) {
+            Some(key) => Ok(DERIVED | key as i32),
+            None => fail!(NoMem, "4194304 derived datatypes live already"),
+        }
+    }
+
+    /// Forgets the number of a derived datatype; pending communication keeps the datatype itself.
+    ///
+    /// # Errors
+    /// `Type` as [`Datatypes::get`], and for predefined datatypes.
+    pub fn remove(&mut self, handle: i32) -> Result<Rc<Datatype>> {
+        if let Some(basic) = self.get(handle)?.basic() {
+            fail!(Type, "{} is predefined and cannot be freed", basic.name);
+        }
+        self.derived
+            .remove((handle & KEY) as u32)
+            .ok_or_else(|| unknown(handle))
+    }
+}
+
+#[cold]
+fn unknown(handle: i32) -> Error {
+    let text = if handle == basic::NULL {
+        "the datatype is MPI_DATATYPE_NULL".to_string()
+    } else {
+        format!("{handle:#x} is no datatype, or one that was freed")
+    };
+    Error::new(Class::Type, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_find_what_lives_and_nothing_else() {
+        let mut types = Datatypes::default();
+        assert_eq!(types.get(0x4c00_0405).unwrap().basic().unwrap().name, "MPI_INT");
+        assert_eq!(types.get(0x8c00_0001u32 as i32).unwrap().extent(), 16);
+        for junk in [basic::NULL, 0, DERIVED, DERIVED | 7, 0x4400_0000] {
+            assert_eq!(types.get(junk).unwrap_err().class(), Class::Type);
+        }
+        assert_eq!(types.remove(0x4c00_0405).unwrap_err().class(), Class::Type);
+        let int = types.get(0x4c00_0405).unwrap().clone();
+        assert_eq!(types.insert(int).unwrap(), 0x4c00_0405);
+    }
+}
