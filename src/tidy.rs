@@ -18,7 +18,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
 const MODULES: [&str; 6] = ["sys", "shm", "channel", "mpi", "launch", "abi"];
 
 /// Where unsafe code may stand: directories, then single files.
-const UNSAFE: [&str; 11] = [
+const UNSAFE: [&str; 12] = [
     "src/sys/",
     "src/shm/",
     "src/abi/",
@@ -28,6 +28,7 @@ const UNSAFE: [&str; 11] = [
     // The application's memory and call-backs.
     "src/mpi/buffer.rs",
     "src/mpi/datatype/pack.rs",
+    "src/mpi/datatype/kernel.rs",
     "src/mpi/pt2pt/",
     "src/mpi/op",
     // The gate of MPI_THREAD_MULTIPLE.
@@ -42,8 +43,11 @@ const CHANGEABLE: [&str; 6] = ["static mut", "Atomic", "Cell", "Lock", "Mutex", 
 /// Lines a source file may have.
 const LONGEST: usize = 600;
 
+/// Lines a file of the C edge may have: one item a function, one file a chapter of the standard.
+const LONGEST_EDGE: usize = 900;
+
 /// Files that may be longer: tables, and what waits for its split.
-const LONG: [(&str, usize); 2] = [("src/mpi/pt2pt/matching.rs", 680), ("src/abi/request.rs", 700)];
+const LONG: [(&str, usize); 1] = [("src/mpi/pt2pt/matching.rs", 680)];
 
 /// A text file of the repository.
 struct Source {
@@ -180,8 +184,10 @@ fn files_stay_short() {
     let mut breaches = Vec::new();
     for source in sources() {
         let code = [".rs", ".c", ".h"].iter().any(|end| source.is(end)) || source.path.starts_with("scripts/");
+        let edge = source.path.starts_with("src/abi/");
+        let usual = if edge { LONGEST_EDGE } else { LONGEST };
         let exception = LONG.iter().find(|(path, _)| source.path == *path);
-        let most = exception.map_or(LONGEST, |(_, most)| *most);
+        let most = exception.map_or(usual, |(_, most)| *most);
         let count = source.text.lines().count();
         if code && count > most {
             breaches.push(format!("{} has {count} lines, more than {most}", source.path));
