@@ -11,15 +11,21 @@
 pub mod constants;
 #[macro_use]
 pub mod edge;
+pub mod buffered;
+pub mod completion;
 pub mod errhandler;
+pub mod exchange;
 pub mod fortran;
 pub mod handle;
 #[cfg(test)]
 mod header;
 pub mod init;
 pub mod intel;
+pub mod probe;
 pub mod pt2pt;
+pub mod recv;
 pub mod request;
+pub mod send;
 pub mod status;
 #[cfg(test)]
 #[allow(dead_code)]

@@ -1,0 +1,109 @@
+//! # Safety
+//! Hands the application's buffers on: relies on its pointers, counts and datatypes.
+//!
+//! Sending and receiving in one call (MPI-4.1 §3.10).
+#![allow(unsafe_code)]
+
+use super::edge::*;
+use super::pt2pt::*;
+use super::recv::received;
+use super::types::*;
+use crate::mpi::buffer::Buffer;
+use crate::mpi::comm::{Comm, Plane};
+use crate::mpi::pt2pt::{self, Mode};
+use crate::mpi::request::{Request, RequestKey};
+use crate::mpi::status::Status;
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+
+/// Starts the send and the receive of an exchange; MPI_PROC_NULL on a side leaves that side out.
+fn exchange(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    out: (Buffer, Option<u32>, i32),
+    room: (Buffer, Option<i32>, i32),
+) -> Result<(RequestKey, Option<RequestKey>)> {
+    let plane = Plane::PointToPoint;
+    let recv = match room.1 {
+        Some(from) => pt2pt::irecv(hold, comm, plane, room.0, from, room.2)?,
+        None => hold.add_request(Request::over(Status::PROC_NULL))?,
+    };
+    let send = match out.1 {
+        Some(to) => Some(pt2pt::isend(hold, comm, plane, out.0, to, out.2, Mode::Standard)?),
+        None => None,
+    };
+    Ok((recv, send))
+}
+
+/// Sends and receives at the same time. MPI-4.1 §3.10.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Sendrecv(
+    sendbuf: *const c_void,
+    sendcount: Count,
+    sendtype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: Count,
+    recvtype: MPI_Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_comm("MPI_Sendrecv", comm, |hold, comm| {
+        let (sendcount, recvcount) = (
+            self::count(sendcount, "sendcount")?,
+            self::count(recvcount, "recvcount")?,
+        );
+        let (out, to) = outgoing(hold, comm, sendbuf, sendcount, sendtype, dest, sendtag)?;
+        let (room, from) = incoming(hold, comm, recvbuf, recvcount, recvtype, source, recvtag)?;
+        sendrecv(hold, comm, (out, to, sendtag), (room, from, recvtag), status)
+    })
+}
+
+fn sendrecv(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    out: (Buffer, Option<u32>, i32),
+    room: (Buffer, Option<i32>, i32),
+    status: *mut MPI_Status,
+) -> Result<()> {
+    let (recv, send) = exchange(hold, comm, out, room)?;
+    hold.wait_until(None, |hold| {
+        Ok(hold.is_over(recv) && send.is_none_or(|send| hold.is_over(send)))
+    })?;
+    if let Some(send) = send {
+        pt2pt::finish(hold, send)?;
+    }
+    received(hold, recv, status)
+}
+
+/// Sends a buffer and receives into it. MPI-4.1 §3.10.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Sendrecv_replace(
+    buf: *mut c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_comm("MPI_Sendrecv_replace", comm, |hold, comm| {
+        let count = self::count(count, "count")?;
+        let (out, to) = outgoing(hold, comm, buf, count, datatype, dest, sendtag)?;
+        let (room, from) = incoming(hold, comm, buf, count, datatype, source, recvtag)?;
+        sendrecv(
+            hold,
+            comm,
+            (Buffer::kept(&out), to, sendtag),
+            (room, from, recvtag),
+            status,
+        )
+    })
+}

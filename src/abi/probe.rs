@@ -1,0 +1,164 @@
+//! # Safety
+//! Hands the application's buffers on: relies on its pointers, counts and datatypes.
+//!
+//! Probes, and receives of the messages they match (MPI-4.1 §3.8).
+#![allow(unsafe_code)]
+
+use super::constants::*;
+use super::edge::*;
+use super::pt2pt::*;
+use super::recv::received;
+use super::status::store_status;
+use super::types::*;
+use crate::fail;
+use crate::mpi::buffer::Buffer;
+use crate::mpi::pt2pt::probe;
+use crate::mpi::pt2pt::{self};
+use crate::mpi::request::{Request, RequestKey};
+use crate::mpi::status::Status;
+use std::ffi::{c_int, c_void};
+
+/// Waits for a message without receiving it. MPI-4.1 §3.8.1.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: *mut MPI_Status) -> c_int {
+    on_comm("MPI_Probe", comm, |hold, comm| {
+        let Some(from) = self::source(comm, source)? else {
+            return store_status(status, &Status::PROC_NULL);
+        };
+        let found = probe::probe(hold, comm, from, recv_tag(tag)?)?;
+        store_status(status, &found)
+    })
+}
+
+/// Looks for a message without receiving it. MPI-4.1 §3.8.1.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_comm("MPI_Iprobe", comm, |hold, comm| {
+        load(flag, "flag")?;
+        let found = match self::source(comm, source)? {
+            Some(from) => probe::iprobe(hold, comm, from, recv_tag(tag)?)?,
+            None => Some(Status::PROC_NULL),
+        };
+        store(flag, "flag", found.is_some() as c_int)?;
+        found.map_or(Ok(()), |found| store_status(status, &found))
+    })
+}
+
+/// Waits for a message and takes it out of matching. MPI-4.1 §3.8.2.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Mprobe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_comm("MPI_Mprobe", comm, |hold, comm| {
+        load(message, "message")?;
+        let (handle, found) = match self::source(comm, source)? {
+            Some(from) => {
+                let (key, found) = probe::mprobe(hold, comm, from, recv_tag(tag)?)?;
+                (Object::Request.handle(key), found)
+            }
+            None => (MPI_MESSAGE_NO_PROC, Status::PROC_NULL),
+        };
+        store(message, "message", handle)?;
+        store_status(status, &found)
+    })
+}
+
+/// Looks for a message and takes it out of matching. MPI-4.1 §3.8.2.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Improbe(
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    flag: *mut c_int,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_comm("MPI_Improbe", comm, |hold, comm| {
+        load(message, "message")?;
+        load(flag, "flag")?;
+        let found = match self::source(comm, source)? {
+            Some(from) => {
+                let found = probe::improbe(hold, comm, from, recv_tag(tag)?)?;
+                found.map(|(key, found)| (Object::Request.handle(key), found))
+            }
+            None => Some((MPI_MESSAGE_NO_PROC, Status::PROC_NULL)),
+        };
+        store(flag, "flag", found.is_some() as c_int)?;
+        store(message, "message", found.map_or(MPI_MESSAGE_NULL, |(handle, _)| handle))?;
+        found.map_or(Ok(()), |(_, found)| store_status(status, &found))
+    })
+}
+
+/// Starts the receive of a matched message; `None` for MPI_MESSAGE_NO_PROC.
+fn matched(hold: &mut Hold, message: MPI_Message, room: Buffer) -> Result<Option<RequestKey>> {
+    if message == MPI_MESSAGE_NO_PROC {
+        return Ok(None);
+    }
+    if message == MPI_MESSAGE_NULL {
+        fail!(Request, "the message is the null handle");
+    }
+    let key = Object::Request.key(message)?;
+    Object::Request.alive(message, hold.requests.get(key))?;
+    pt2pt::imrecv(hold, key, room).map(Some)
+}
+
+/// Receives a matched message. MPI-4.1 §3.8.3.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Mrecv(
+    buf: *mut c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_world("MPI_Mrecv", |hold| {
+        let count = self::count(count, "count")?;
+        let room = buffer(hold, buf, count, datatype)?;
+        let started = matched(hold, load(message, "message")?, room)?;
+        store(message, "message", MPI_MESSAGE_NULL)?;
+        let Some(request) = started else {
+            return store_status(status, &Status::PROC_NULL);
+        };
+        hold.wait_until(None, |hold| Ok(hold.is_over(request)))?;
+        received(hold, request, status)
+    })
+}
+
+/// Starts the receive of a matched message. MPI-4.1 §3.8.3.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Imrecv(
+    buf: *mut c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_world("MPI_Imrecv", |hold| {
+        let count = self::count(count, "count")?;
+        load(request, "request")?;
+        let room = buffer(hold, buf, count, datatype)?;
+        let started = matched(hold, load(message, "message")?, room)?;
+        store(message, "message", MPI_MESSAGE_NULL)?;
+        let key = match started {
+            Some(key) => key,
+            None => hold.add_request(Request::over(Status::PROC_NULL))?,
+        };
+        store_request(request, key)
+    })
+}

@@ -1,0 +1,101 @@
+//! # Safety
+//! Hands the application's buffers on: relies on its pointers, counts and datatypes.
+//!
+//! Receives: blocking, nonblocking and persistent (MPI-4.1 §3.2.4, §3.7.2, §3.9).
+#![allow(unsafe_code)]
+
+use super::edge::*;
+use super::pt2pt::*;
+use super::status::store_status;
+use super::types::*;
+use crate::mpi::comm::Plane;
+use crate::mpi::pt2pt::persistent::{self, Operation};
+use crate::mpi::pt2pt::{self};
+use crate::mpi::request::{Request, RequestKey};
+use crate::mpi::status::Status;
+use std::ffi::{c_int, c_void};
+
+/// Blocking receive. MPI-4.1 §3.2.4.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Recv(
+    buf: *mut c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_comm("MPI_Recv", comm, |hold, comm| {
+        let count = self::count(count, "count")?;
+        let (buffer, from) = incoming(hold, comm, buf, count, datatype, source, tag)?;
+        let Some(from) = from else {
+            return store_status(status, &Status::PROC_NULL);
+        };
+        let request = match pt2pt::recv_started(hold, comm, Plane::PointToPoint, buffer, from, tag)? {
+            Ok(received) => return store_status(status, &received),
+            Err(request) => request,
+        };
+        received(hold, request, status)
+    })
+}
+
+/// Ends a blocking receive: the status is stored even if the message was too long.
+///
+/// # Errors
+/// What the receive ended with.
+pub fn received(hold: &mut Hold, request: RequestKey, status: *mut MPI_Status) -> Result<()> {
+    let outcome = crate::mpi::request::finish(hold, request);
+    store_status(status, &outcome.status)?;
+    outcome.error.map_or(Ok(()), Err)
+}
+
+/// Nonblocking receive. MPI-4.1 §3.7.2.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Irecv(
+    buf: *mut c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_comm("MPI_Irecv", comm, |hold, comm| {
+        let count = self::count(count, "count")?;
+        let (buffer, from) = incoming(hold, comm, buf, count, datatype, source, tag)?;
+        load(request, "request")?;
+        let key = match from {
+            Some(from) => pt2pt::irecv(hold, comm, Plane::PointToPoint, buffer, from, tag)?,
+            None => hold.add_request(Request::over(Status::PROC_NULL))?,
+        };
+        store_request(request, key)
+    })
+}
+
+/// Makes a persistent request for a receive. MPI-4.1 §3.9.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Recv_init(
+    buf: *mut c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_comm("MPI_Recv_init", comm, |hold, comm| {
+        let count = self::count(count, "count")?;
+        let (buffer, _) = incoming(hold, comm, buf, count, datatype, source, tag)?;
+        let operation = Operation::Recv {
+            comm: comm.clone(),
+            buffer,
+            source,
+            tag,
+        };
+        store_request(request, persistent::create(hold, operation)?)
+    })
+}

@@ -1,0 +1,371 @@
+//! # Safety
+//! Hands the application's buffers on: relies on its pointers, counts and datatypes.
+//!
+//! Sends in all modes, blocking, nonblocking and persistent (MPI-4.1 §3.4, §3.7.2, §3.9).
+#![allow(unsafe_code)]
+
+use super::edge::*;
+use super::pt2pt::*;
+use super::request::REQUEST_SENT;
+use super::types::*;
+use crate::mpi::buffer::Buffer;
+use crate::mpi::comm::{Comm, Plane};
+use crate::mpi::pt2pt::persistent::{self, Operation};
+use crate::mpi::pt2pt::{self, Mode};
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+
+/// Starts a send; one that is over at once needs no request of its own.
+#[inline]
+fn start(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    buffer: Buffer,
+    to: Option<u32>,
+    tag: i32,
+    mode: Option<Mode>,
+    request: *mut MPI_Request,
+) -> Result<()> {
+    load(request, "request")?;
+    let Some(to) = to else {
+        return store(request, "request", REQUEST_SENT);
+    };
+    let at_once = match mode {
+        Some(Mode::Synchronous) => false,
+        Some(_) => pt2pt::send_inline(hold, comm, Plane::PointToPoint, &buffer, to, tag)?,
+        None => {
+            pt2pt::bsend(hold, comm, buffer.clone(), to, tag)?;
+            true
+        }
+    };
+    if at_once {
+        return store(request, "request", REQUEST_SENT);
+    }
+    let mode = mode.unwrap_or(Mode::Standard);
+    let key = pt2pt::isend(hold, comm, Plane::PointToPoint, buffer, to, tag, mode)?;
+    store_request(request, key)
+}
+
+/// What an argument list describes, sent in `mode` (buffered: `None`).
+#[inline]
+fn send_now(
+    name: &'static str,
+    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: Option<Mode>,
+) -> c_int {
+    on_comm(name, comm, |hold, comm| {
+        let count = self::count(count, "count")?;
+        let (buffer, to) = outgoing(hold, comm, buf, count, datatype, dest, tag)?;
+        let Some(to) = to else { return Ok(()) };
+        match mode {
+            Some(mode) => pt2pt::send(hold, comm, Plane::PointToPoint, buffer, to, tag, mode),
+            None => pt2pt::bsend(hold, comm, buffer, to, tag),
+        }
+    })
+}
+
+/// The same, started.
+#[inline]
+fn send_started(
+    name: &'static str,
+    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: Option<Mode>,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_comm(name, comm, |hold, comm| {
+        let count = self::count(count, "count")?;
+        let (buffer, to) = outgoing(hold, comm, buf, count, datatype, dest, tag)?;
+        start(hold, comm, buffer, to, tag, mode, request)
+    })
+}
+
+/// The same, as a persistent request.
+fn send_described(
+    name: &'static str,
+    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: Option<Mode>,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_comm(name, comm, |hold, comm| {
+        let count = self::count(count, "count")?;
+        let (buffer, _) = outgoing(hold, comm, buf, count, datatype, dest, tag)?;
+        let operation = Operation::Send {
+            comm: comm.clone(),
+            buffer,
+            dest,
+            tag,
+            mode,
+        };
+        store_request(request, persistent::create(hold, operation)?)
+    })
+}
+
+/// Blocking standard-mode send. MPI-4.1 §3.4.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Send(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    send_now(
+        "MPI_Send",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Standard),
+    )
+}
+
+/// Nonblocking standard-mode send. MPI-4.1 §3.7.2.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Isend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_started(
+        "MPI_Isend",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Standard),
+        request,
+    )
+}
+
+/// Makes a persistent request for a standard-mode send. MPI-4.1 §3.9.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Send_init(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_described(
+        "MPI_Send_init",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Standard),
+        request,
+    )
+}
+
+/// Blocking synchronous send. MPI-4.1 §3.4.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Ssend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    send_now(
+        "MPI_Ssend",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Synchronous),
+    )
+}
+
+/// Nonblocking synchronous send. MPI-4.1 §3.7.2.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Issend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_started(
+        "MPI_Issend",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Synchronous),
+        request,
+    )
+}
+
+/// Makes a persistent request for a synchronous send. MPI-4.1 §3.9.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Ssend_init(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_described(
+        "MPI_Ssend_init",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Synchronous),
+        request,
+    )
+}
+
+/// Blocking ready send. MPI-4.1 §3.4.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Rsend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    send_now(
+        "MPI_Rsend",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Ready),
+    )
+}
+
+/// Nonblocking ready send. MPI-4.1 §3.7.2.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Irsend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_started(
+        "MPI_Irsend",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Ready),
+        request,
+    )
+}
+
+/// Makes a persistent request for a ready send. MPI-4.1 §3.9.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Rsend_init(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_described(
+        "MPI_Rsend_init",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        Some(Mode::Ready),
+        request,
+    )
+}
+
+/// Blocking buffered send. MPI-4.1 §3.4.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Bsend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+) -> c_int {
+    send_now("MPI_Bsend", (buf, count.into(), datatype), dest, tag, comm, None)
+}
+
+/// Nonblocking buffered send. MPI-4.1 §3.7.2.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Ibsend(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_started(
+        "MPI_Ibsend",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        None,
+        request,
+    )
+}
+
+/// Makes a persistent request for a buffered send. MPI-4.1 §3.9.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Bsend_init(
+    buf: *const c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    send_described(
+        "MPI_Bsend_init",
+        (buf, count.into(), datatype),
+        dest,
+        tag,
+        comm,
+        None,
+        request,
+    )
+}
