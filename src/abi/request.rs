@@ -5,8 +5,8 @@
 //! (§3.9), cancelling (§3.8.4) and generalized requests (§13.2).
 #![allow(unsafe_code)]
 
-use super::constants::*;
 use super::completion::{all_named, all_over, first_over, poll, store_nth};
+use super::constants::*;
 use super::edge::*;
 use super::status::store_status;
 use super::types::*;
