@@ -1,0 +1,149 @@
+//! Info objects: keys and values as the program wrote them (MPI-4.1 §10).
+
+use super::error::Result;
+use crate::fail;
+
+/// Longest key, in bytes.
+pub const MAX_KEY: usize = 255;
+/// Longest value, in bytes.
+pub const MAX_VALUE: usize = 1024;
+
+/// An info object. Keys and values are bytes without a final NUL, in the order they were first set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Info {
+    entries: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Info {
+    /// The value under `key`.
+    ///
+    /// # Errors
+    /// `InfoKey`: the key is empty or too long.
+    pub fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
+        check_key(key)?;
+        let entry = self.entries.iter().find(|(known, _)| known == key);
+        Ok(entry.map(|(_, value)| value.as_slice()))
+    }
+
+    /// Puts `value` under `key`, in place of an earlier one.
+    ///
+    /// # Errors
+    /// `InfoKey`: the key is empty or too long; `InfoValue`: the value is too long.
+    pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        check_key(key)?;
+        if value.len() > MAX_VALUE {
+            let len = value.len();
+            fail!(InfoValue, "the value has {len} bytes, more than {MAX_VALUE}");
+        }
+        match self.entries.iter_mut().find(|(known, _)| known == key) {
+            Some((_, old)) => *old = value.to_vec(),
+            None => self.entries.push((key.to_vec(), value.to_vec())),
+        }
+        Ok(())
+    }
+
+    /// Removes `key` and its value.
+    ///
+    /// # Errors
+    /// `InfoNokey`: there is no such key; `InfoKey`: it is empty or too long.
+    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
+        check_key(key)?;
+        match self.entries.iter().position(|(known, _)| known == key) {
+            Some(at) => self.entries.remove(at),
+            None => fail!(InfoNokey, "there is no key \"{}\"", key.escape_ascii()),
+        };
+        Ok(())
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The `n`th key, from 0.
+    ///
+    /// # Errors
+    /// `Arg`: there are not so many.
+    pub fn key(&self, n: i32) -> Result<&[u8]> {
+        let entry = usize::try_from(n).ok().and_then(|n| self.entries.get(n));
+        let Some((key, _)) = entry else {
+            fail!(Arg, "key number {n} was asked for, but there are {} keys", self.len());
+        };
+        Ok(key)
+    }
+
+    /// Takes over every entry of `other`.
+    pub fn update(&mut self, other: &Info) {
+        for (key, value) in &other.entries {
+            match self.entries.iter_mut().find(|(known, _)| known == key) {
+                Some((_, old)) => old.clone_from(value),
+                None => self.entries.push((key.clone(), value.clone())),
+            }
+        }
+    }
+
+    /// What is known about how this process was started, as `MPI_INFO_ENV` tells it
+    /// (MPI-4.1 §11.5): the program and its arguments, where it runs, on what.
+    pub fn of_process(arguments: impl Iterator<Item = String>) -> Info {
+        let mut info = Info::default();
+        let mut put = |key: &str, value: &str| {
+            if !value.is_empty() {
+                let len = value.len().min(MAX_VALUE);
+                info.entries
+                    .push((key.as_bytes().to_vec(), value.as_bytes()[..len].to_vec()));
+            }
+        };
+        let mut arguments = arguments;
+        put("command", &arguments.next().unwrap_or_default());
+        put("argv", &arguments.collect::<Vec<_>>().join(" "));
+        let directory = std::env::current_dir().unwrap_or_default();
+        put("wdir", &directory.to_string_lossy());
+        put("arch", std::env::consts::ARCH);
+        info
+    }
+}
+
+fn check_key(key: &[u8]) -> Result<()> {
+    if key.len() > MAX_KEY {
+        fail!(InfoKey, "the key has {} bytes, more than {MAX_KEY}", key.len());
+    }
+    if key.is_empty() {
+        fail!(InfoKey, "the key is empty");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::error::Class;
+    use super::*;
+
+    #[test]
+    fn keys_keep_their_order_and_their_last_value() {
+        let mut info = Info::default();
+        info.set(b"one", b"1").unwrap();
+        info.set(b"two", b"2").unwrap();
+        info.set(b"one", b"uno").unwrap();
+        assert_eq!(info.get(b"one").unwrap(), Some(&b"uno"[..]));
+        assert_eq!((info.key(0).unwrap(), info.key(1).unwrap()), (&b"one"[..], &b"two"[..]));
+        info.delete(b"one").unwrap();
+        assert_eq!(info.get(b"one").unwrap(), None);
+        assert_eq!(info.key(1).unwrap_err().class(), Class::Arg);
+        assert_eq!(info.key(-1).unwrap_err().class(), Class::Arg);
+        assert_eq!(info.delete(b"one").unwrap_err().class(), Class::InfoNokey);
+    }
+
+    #[test]
+    fn lengths_are_limited() {
+        let mut info = Info::default();
+        info.set(&[b'k'; MAX_KEY], &[b'v'; MAX_VALUE]).unwrap();
+        assert_eq!(info.set(&[b'k'; 256], b"v").unwrap_err().class(), Class::InfoKey);
+        assert_eq!(info.set(b"k", &[b'v'; 1025]).unwrap_err().class(), Class::InfoValue);
+        assert_eq!(info.set(b"", b"v").unwrap_err().class(), Class::InfoKey);
+    }
+}

@@ -1,0 +1,235 @@
+//! Grids: ranks in row-major order, the last coordinate running fastest (MPI-4.1 §8.2).
+
+use crate::fail;
+use crate::mpi::error::Result;
+
+/// A grid of processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cart {
+    /// Processes along each dimension.
+    pub dims: Vec<u32>,
+    /// Whether the dimension closes to a ring.
+    pub periods: Vec<bool>,
+}
+
+impl Cart {
+    /// A grid for a communicator of `size` processes.
+    ///
+    /// # Errors
+    /// `Dims`: a dimension is not positive; `Topology`: the grid needs more than `size` processes.
+    pub fn new(dims: &[i32], periods: &[i32], size: u32) -> Result<Cart> {
+        let mut needed = 1u64;
+        for (at, &dim) in dims.iter().enumerate() {
+            if dim <= 0 {
+                fail!(Dims, "dimension {at} of the grid has {dim} processes");
+            }
+            needed = needed.saturating_mul(dim as u64);
+        }
+        if needed > u64::from(size) {
+            fail!(
+                Topology,
+                "the communicator has {size} processes, the grid {dims:?} needs {needed}"
+            );
+        }
+        Ok(Cart {
+            dims: dims.iter().map(|&dim| dim as u32).collect(),
+            periods: periods.iter().map(|&period| period != 0).collect(),
+        })
+    }
+
+    /// Number of processes in the grid.
+    pub fn size(&self) -> u32 {
+        self.dims.iter().product()
+    }
+
+    /// Where `rank` stands.
+    pub fn coords(&self, rank: u32) -> Vec<i32> {
+        let mut rest = rank;
+        let mut coords = vec![0; self.dims.len()];
+        for (coord, dim) in coords.iter_mut().zip(&self.dims).rev() {
+            *coord = (rest % dim) as i32;
+            rest /= dim;
+        }
+        coords
+    }
+
+    /// Who stands at `coords`; along a ring they count modulo its length.
+    ///
+    /// # Errors
+    /// `Arg`: a coordinate lies beyond the edge.
+    pub fn rank(&self, coords: &[i32]) -> Result<u32> {
+        let mut rank = 0;
+        for (at, &coord) in coords.iter().enumerate().take(self.dims.len()) {
+            let Some(inside) = self.inside(at, i64::from(coord)) else {
+                let last = self.dims[at] - 1;
+                fail!(Arg, "coordinate {at} is {coord} but must lie in 0 to {last}");
+            };
+            rank = rank * self.dims[at] + inside;
+        }
+        Ok(rank)
+    }
+
+    /// Who is `displacement` steps before and after `rank` along `dimension`; nobody beyond the edge.
+    pub fn shift(&self, rank: u32, dimension: usize, displacement: i32) -> (Option<u32>, Option<u32>) {
+        let here = self.coords(rank);
+        let at = |steps: i64| {
+            let coord = self.inside(dimension, i64::from(here[dimension]) + steps)?;
+            let mut coords = here.clone();
+            coords[dimension] = coord as i32;
+            self.rank(&coords).ok()
+        };
+        let steps = i64::from(displacement);
+        (at(-steps), at(steps))
+    }
+
+    /// The grid of the kept dimensions through `rank`, with which of the parallel grids that is and
+    /// the rank in it.
+    pub fn slice(&self, rank: u32, kept: &[bool]) -> (Cart, u32, u32) {
+        let mut slice = Cart {
+            dims: Vec::new(),
+            periods: Vec::new(),
+        };
+        let (mut which, mut place) = (0, 0);
+        for (at, &coord) in self.coords(rank).iter().enumerate() {
+            let (coord, dim) = (coord as u32, self.dims[at]);
+            if kept[at] {
+                place = place * dim + coord;
+                slice.dims.push(dim);
+                slice.periods.push(self.periods[at]);
+            } else {
+                which = which * dim + coord;
+            }
+        }
+        (slice, which, place)
+    }
+
+    fn inside(&self, dimension: usize, coord: i64) -> Option<u32> {
+        let dim = i64::from(self.dims[dimension]);
+        if self.periods[dimension] {
+            return Some(coord.rem_euclid(dim) as u32);
+        }
+        (0..dim).contains(&coord).then_some(coord as u32)
+    }
+}
+
+/// Fills the zeros of `dims` so that the product is `nodes`, the filled ones as close to each other
+/// as can be and not increasing (MPI-4.1 §8.5.2).
+///
+/// # Errors
+/// `Dims`: a negative dimension, or the fixed ones do not divide `nodes`; `Arg`: no nodes.
+pub fn balance(nodes: i32, dims: &mut [i32]) -> Result<()> {
+    if nodes <= 0 {
+        fail!(Arg, "{nodes} processes cannot form a grid");
+    }
+    let mut rest = i64::from(nodes);
+    for (at, &dim) in dims.iter().enumerate() {
+        if dim < 0 {
+            fail!(Dims, "dimension {at} is {dim}");
+        }
+        if dim > 0 {
+            if rest % i64::from(dim) != 0 {
+                fail!(Dims, "{nodes} processes cannot be divided by the dimensions {dims:?}");
+            }
+            rest /= i64::from(dim);
+        }
+    }
+    let open = dims.iter().filter(|&&dim| dim == 0).count();
+    if open == 0 {
+        if rest != 1 {
+            fail!(Dims, "the dimensions {dims:?} do not make {nodes} processes");
+        }
+        return Ok(());
+    }
+    let mut factors = Vec::new();
+    if !split(rest as u32, open, rest as u32, &mut factors) {
+        fail!(Intern, "{rest} has no {open} factors");
+    }
+    let holes = dims.iter_mut().filter(|dim| **dim == 0);
+    for (dim, factor) in holes.zip(factors) {
+        *dim = factor as i32;
+    }
+    Ok(())
+}
+
+/// Finds `count` factors of `product`, none above `limit`, not increasing, the largest as small as
+/// can be, then the next.
+fn split(product: u32, count: usize, limit: u32, factors: &mut Vec<u32>) -> bool {
+    if count == 1 {
+        factors.push(product);
+        return product <= limit;
+    }
+    let least = (f64::from(product).powf(1.0 / count as f64) - 1e-6).ceil() as u32;
+    for factor in (least.max(1)..=limit).filter(|&factor| product.is_multiple_of(factor)) {
+        let found = factors.len();
+        factors.push(factor);
+        if split(product / factor, count - 1, factor, factors) {
+            return true;
+        }
+        factors.truncate(found);
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mpi::error::Class;
+
+    fn balanced(nodes: i32, dims: &[i32]) -> Vec<i32> {
+        let mut dims = dims.to_vec();
+        balance(nodes, &mut dims).unwrap();
+        dims
+    }
+
+    #[test]
+    fn dimensions_are_balanced() {
+        assert_eq!(balanced(6, &[0, 0]), [3, 2]);
+        assert_eq!(balanced(7, &[0, 0]), [7, 1]);
+        assert_eq!(balanced(6, &[0, 3, 0]), [2, 3, 1]);
+        assert_eq!(balanced(16, &[0, 0, 0]), [4, 2, 2]);
+        assert_eq!(balanced(60, &[0, 0, 0]), [5, 4, 3]);
+        assert_eq!(balanced(36, &[0, 0, 0]), [4, 3, 3]);
+        assert_eq!(balanced(1, &[0, 0]), [1, 1]);
+        assert_eq!(balanced(1 << 20, &[0; 20]), [2; 20]);
+        assert_eq!(balanced(12, &[4, 3]), [4, 3]);
+        let mut wrong = [4, 0];
+        assert_eq!(balance(7, &mut wrong).unwrap_err().class(), Class::Dims);
+        assert_eq!(balance(7, &mut [-1, 0]).unwrap_err().class(), Class::Dims);
+        assert_eq!(balance(7, &mut [2, 3]).unwrap_err().class(), Class::Dims);
+        assert_eq!(balance(0, &mut [0]).unwrap_err().class(), Class::Arg);
+    }
+
+    #[test]
+    fn ranks_and_coordinates_agree() {
+        let cart = Cart::new(&[3, 2, 4], &[0, 1, 0], 24).unwrap();
+        for rank in 0..24 {
+            assert_eq!(cart.rank(&cart.coords(rank)).unwrap(), rank);
+        }
+        assert_eq!(cart.coords(13), [1, 1, 1]);
+        assert_eq!(cart.rank(&[1, -1, 1]).unwrap(), 13);
+        assert_eq!(cart.rank(&[3, 0, 0]).unwrap_err().class(), Class::Arg);
+        let class = |dims: &[i32]| Cart::new(dims, &[0, 0], 5).unwrap_err().class();
+        assert_eq!(class(&[3, 2]), Class::Topology);
+        assert_eq!(class(&[3, 0]), Class::Dims);
+    }
+
+    #[test]
+    fn shifts_wrap_or_fall_off() {
+        let cart = Cart::new(&[3, 4], &[0, 1], 12).unwrap();
+        assert_eq!(cart.shift(1, 0, 1), (None, Some(5)));
+        assert_eq!(cart.shift(1, 0, -2), (Some(9), None));
+        assert_eq!(cart.shift(0, 1, 1), (Some(3), Some(1)));
+        assert_eq!(cart.shift(0, 1, 9), (Some(3), Some(1)));
+        assert_eq!(cart.shift(0, 0, i32::MIN), (None, None));
+    }
+
+    #[test]
+    fn slices_partition_the_grid() {
+        let cart = Cart::new(&[2, 3, 4], &[1, 0, 0], 24).unwrap();
+        let (slice, which, place) = cart.slice(cart.rank(&[1, 2, 3]).unwrap(), &[true, false, true]);
+        assert_eq!((slice.dims, slice.periods), (vec![2, 4], vec![true, false]));
+        assert_eq!((which, place), (2, 7));
+        let (slice, which, place) = cart.slice(5, &[false; 3]);
+        assert_eq!((slice.size(), which, place), (1, 5, 0));
+    }
+}
