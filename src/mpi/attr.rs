@@ -10,8 +10,7 @@ use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 /// The program's copy call-back: object handle, key, extra state, value, new value, flag.
-pub type CopyFunction =
-    unsafe extern "C" fn(c_int, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+pub type CopyFunction = unsafe extern "C" fn(c_int, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 /// The program's delete call-back: object handle, key, value, extra state.
 pub type DeleteFunction = unsafe extern "C" fn(c_int, c_int, *mut c_void, *mut c_void) -> c_int;
 /// What another language's library puts before a copy call-back, to pass the value in its own way.
@@ -119,7 +118,10 @@ impl Attributes {
     /// The value under the key with this handle.
     pub fn get(&self, keyval: &Rc<Keyval>) -> Option<Attribute> {
         let attributes = self.0.borrow();
-        attributes.iter().find(|known| Rc::ptr_eq(&known.keyval, keyval)).cloned()
+        attributes
+            .iter()
+            .find(|known| Rc::ptr_eq(&known.keyval, keyval))
+            .cloned()
     }
 
     /// Sets the value under its key. An earlier one is replaced: the caller has told its delete
@@ -137,9 +139,7 @@ impl Attributes {
 
     /// Removes the value under a key.
     pub fn remove(&self, keyval: &Rc<Keyval>) {
-        self.0
-            .borrow_mut()
-            .retain(|known| !Rc::ptr_eq(&known.keyval, keyval));
+        self.0.borrow_mut().retain(|known| !Rc::ptr_eq(&known.keyval, keyval));
     }
 
     /// The value that was set last: the first to be deleted with its object.

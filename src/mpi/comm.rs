@@ -1,8 +1,26 @@
 //! Communicators: a context, a group, and what is cached on them (MPI-4.1 §7.4).
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`create`] | new communicators out of one: duplicates, parts, chosen groups |
+//! | [`inter`] | intercommunicators: made, duplicated, split and merged |
+//! | [`idup`] | duplicates whose context is on its way |
 
+pub mod create;
+pub mod idup;
+pub mod inter;
+#[cfg(test)]
+mod tests;
+
+use super::attr::Attributes;
 use super::context::Context;
 use super::errhandler::Errhandler;
-use super::group::Group;
+use super::error::{Error, Result};
+use super::group::{Group, Likeness};
+use super::info::Info;
+use super::topo::Topology;
+use super::world::State;
+use crate::fail;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -30,20 +48,41 @@ pub struct Comm {
     pub collectives: Cell<u32>,
     /// What happens to errors on this communicator; a new one inherits it (MPI-4.1 §9.3).
     pub errhandler: RefCell<Errhandler>,
+    /// For an intercommunicator, an intracommunicator of the local group that only the library uses.
+    pub local: Option<Rc<Comm>>,
+    /// Who is whose neighbour, if that was said.
+    pub topology: Option<Rc<Topology>>,
+    /// The name the program gave it.
+    pub name: RefCell<Option<String>>,
+    /// Hints.
+    pub info: RefCell<Info>,
+    /// Values cached under keys.
+    pub attributes: Attributes,
 }
 
 impl Comm {
     /// A communicator with nothing cached on it and the default error handler.
     pub fn new(context: Context, rank: u32, group: Rc<Group>, remote: Option<Rc<Group>>) -> Comm {
-        let errhandler = RefCell::default();
         Comm {
             context,
             rank,
             group,
             remote,
             collectives: Cell::new(0),
-            errhandler,
+            errhandler: RefCell::default(),
+            local: None,
+            topology: None,
+            name: RefCell::default(),
+            info: RefCell::default(),
+            attributes: Attributes::default(),
         }
+    }
+
+    /// An intracommunicator made from this communicator, with its error handler.
+    pub fn child(&self, context: Context, rank: u32, group: Rc<Group>) -> Comm {
+        let child = Comm::new(context, rank, group, None);
+        child.errhandler.replace(self.errhandler.borrow().clone());
+        child
     }
 
     /// Number of processes in the (local) group.
@@ -62,9 +101,78 @@ impl Comm {
         self.remote.is_some()
     }
 
+    /// The remote group.
+    ///
+    /// # Errors
+    /// `Comm`: this is an intracommunicator.
+    pub fn remote_group(&self) -> Result<&Rc<Group>> {
+        match &self.remote {
+            Some(remote) => Ok(remote),
+            None => fail!(Comm, "the communicator is not an intercommunicator"),
+        }
+    }
+
+    /// The intracommunicator of the local group, for the library's own collectives.
+    ///
+    /// # Errors
+    /// `Comm`: this is an intracommunicator.
+    pub fn local_comm(&self) -> Result<&Rc<Comm>> {
+        match &self.local {
+            Some(local) => Ok(local),
+            None => fail!(Comm, "the communicator is not an intercommunicator"),
+        }
+    }
+
+    /// Refuses intercommunicators.
+    ///
+    /// # Errors
+    /// `Comm`: this is one.
+    pub fn intra(&self) -> Result<()> {
+        if self.is_inter() {
+            fail!(Comm, "the communicator is an intercommunicator");
+        }
+        Ok(())
+    }
+
+    /// `rank`, if it is one of this communicator's local group.
+    ///
+    /// # Errors
+    /// `Rank`: it is not.
+    pub fn checked_rank(&self, rank: i32) -> Result<u32> {
+        if rank < 0 || rank >= self.size() as i32 {
+            let size = self.size();
+            fail!(Rank, "rank {rank} is not in a communicator of {size} processes");
+        }
+        Ok(rank as u32)
+    }
+
+    /// How `other` compares with this communicator (MPI-4.1 §7.4.1).
+    pub fn compare(&self, other: &Comm) -> Likeness {
+        if std::ptr::eq(self, other) {
+            return Likeness::Identical;
+        }
+        let groups = match (&self.remote, &other.remote) {
+            (None, None) => self.group.compare(&other.group),
+            (Some(mine), Some(theirs)) => self.group.compare(&other.group).max(mine.compare(theirs)),
+            _ => Likeness::Unequal,
+        };
+        groups.max(Likeness::Congruent)
+    }
+
     /// The context number on `plane`.
     #[inline]
     pub fn context_on(&self, plane: Plane) -> u16 {
         self.context.number() << 1 | (plane == Plane::Collective) as u16
+    }
+}
+
+impl State {
+    /// Gives a communicator a handle key.
+    ///
+    /// # Errors
+    /// `NoMem`: 2^22 live already.
+    pub fn add_comm(&mut self, comm: Rc<Comm>) -> Result<u32> {
+        let key = self.comms.insert(comm);
+        key.ok_or_else(|| Error::new(super::error::Class::NoMem, "4194304 communicators live already"))
     }
 }

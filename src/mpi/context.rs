@@ -7,6 +7,7 @@ use super::error::Result;
 use super::world::State;
 use crate::fail;
 use crate::shm::segment::Segment;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Context of `MPI_COMM_WORLD`.
@@ -14,10 +15,13 @@ pub const WORLD: u16 = 0;
 /// Context of every rank's `MPI_COMM_SELF`.
 pub const OWN: u16 = 1;
 
+/// Greater than every context number: "not known yet", and in a message "there was none to claim".
+pub const NONE: u16 = u16::MAX;
+
 /// This rank's hold on a context; lets go on drop.
 #[derive(Debug)]
 pub struct Context {
-    number: u16,
+    number: Cell<u16>,
     segment: Arc<Segment>,
 }
 
@@ -25,7 +29,7 @@ impl Context {
     /// Takes over one of the holds with which context `number` was claimed.
     pub fn adopt(segment: &Arc<Segment>, number: u16) -> Context {
         Context {
-            number,
+            number: Cell::new(number),
             segment: segment.clone(),
         }
     }
@@ -33,13 +37,20 @@ impl Context {
     /// The number to tell the other members.
     #[inline]
     pub fn number(&self) -> u16 {
-        self.number
+        self.number.get()
+    }
+
+    /// Where the number stands: that of a communicator from `MPI_Comm_idup` comes in a message.
+    pub fn cell(&self) -> &Cell<u16> {
+        &self.number
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        self.segment.release_context(self.number);
+        if self.number.get() != NONE {
+            self.segment.release_context(self.number.get());
+        }
     }
 }
 

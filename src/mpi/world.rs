@@ -5,6 +5,7 @@
 //! The root of everything a rank knows, the gate its threads pass one at a time, and how they wait.
 #![allow(unsafe_code)]
 
+use super::attr::Keyvals;
 use super::comm::Comm;
 use super::context::{self, Context};
 use super::datatype::Datatypes;
@@ -45,6 +46,10 @@ pub struct State {
     pub own: Rc<Comm>,
     /// Every communicator made since, by handle key.
     pub comms: Table<Rc<Comm>>,
+    /// Every group with a handle.
+    pub groups: Table<Rc<Group>>,
+    /// Every attribute key that is not freed.
+    pub keyvals: Keyvals,
     /// Every datatype.
     pub datatypes: Datatypes,
     /// Started operations.
@@ -85,6 +90,8 @@ impl State {
             world,
             own,
             comms: Table::default(),
+            groups: Table::default(),
+            keyvals: Table::default(),
             datatypes: Datatypes::default(),
             requests: Table::default(),
             engine,

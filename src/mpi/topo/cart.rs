@@ -141,7 +141,7 @@ pub fn balance(nodes: i32, dims: &mut [i32]) -> Result<()> {
         return Ok(());
     }
     let mut factors = Vec::new();
-    if !split(rest as u32, open, rest as u32, &mut factors) {
+    if !split(rest as u32, open, &divisors(rest as u32), &mut factors) {
         fail!(Intern, "{rest} has no {open} factors");
     }
     let holes = dims.iter_mut().filter(|dim| **dim == 0);
@@ -151,18 +151,31 @@ pub fn balance(nodes: i32, dims: &mut [i32]) -> Result<()> {
     Ok(())
 }
 
-/// Finds `count` factors of `product`, none above `limit`, not increasing, the largest as small as
+/// The divisors of `number`, least first.
+fn divisors(number: u32) -> Vec<u32> {
+    let low = (1..=number.isqrt()).filter(|&divisor| number.is_multiple_of(divisor));
+    let mut all: Vec<u32> = low.collect();
+    let high: Vec<u32> = all.iter().rev().map(|divisor| number / divisor).collect();
+    all.extend(high);
+    all.dedup();
+    all
+}
+
+/// Finds `count` factors of `product`, all among `allowed`, not increasing, the largest as small as
 /// can be, then the next.
-fn split(product: u32, count: usize, limit: u32, factors: &mut Vec<u32>) -> bool {
+fn split(product: u32, count: usize, allowed: &[u32], factors: &mut Vec<u32>) -> bool {
     if count == 1 {
         factors.push(product);
-        return product <= limit;
+        return allowed.contains(&product);
     }
-    let least = (f64::from(product).powf(1.0 / count as f64) - 1e-6).ceil() as u32;
-    for factor in (least.max(1)..=limit).filter(|&factor| product.is_multiple_of(factor)) {
+    for (at, &factor) in allowed.iter().enumerate() {
+        let enough = f64::from(factor).powi(count as i32) > f64::from(product) - 0.5;
+        if !enough || !product.is_multiple_of(factor) {
+            continue;
+        }
         let found = factors.len();
         factors.push(factor);
-        if split(product / factor, count - 1, factor, factors) {
+        if split(product / factor, count - 1, &allowed[..=at], factors) {
             return true;
         }
         factors.truncate(found);
@@ -192,6 +205,8 @@ mod tests {
         assert_eq!(balanced(1, &[0, 0]), [1, 1]);
         assert_eq!(balanced(1 << 20, &[0; 20]), [2; 20]);
         assert_eq!(balanced(12, &[4, 3]), [4, 3]);
+        assert_eq!(balanced(i32::MAX, &[0, 0]), [i32::MAX, 1]);
+        assert_eq!(balanced(30030, &[0, 0, 0]), [35, 33, 26]);
         let mut wrong = [4, 0];
         assert_eq!(balance(7, &mut wrong).unwrap_err().class(), Class::Dims);
         assert_eq!(balance(7, &mut [-1, 0]).unwrap_err().class(), Class::Dims);

@@ -3,9 +3,11 @@
 //! | module | owns |
 //! |---|---|
 //! | [`cart`] | grids |
+//! | [`create`] | communicators with a topology |
 //! | [`graph`] | graphs, whole and distributed |
 
 pub mod cart;
+pub mod create;
 pub mod graph;
 
 pub use cart::{Cart, balance};

@@ -1,0 +1,84 @@
+//! Nonblocking duplicates (MPI-4.1 §7.4.2, `MPI_Comm_idup`): the claimant tells every member the
+//! context number, and the receive of that message is the request that the program waits for.
+
+use super::inter::is_low;
+use super::{Comm, Plane};
+use crate::mpi::buffer::Buffer;
+use crate::mpi::coll;
+use crate::mpi::context::{Context, NONE};
+use crate::mpi::error::Result;
+use crate::mpi::pt2pt::{self, Mode};
+use crate::mpi::request::{self, Request, RequestKey};
+use crate::mpi::status::Status;
+use crate::mpi::world::Hold;
+use std::rc::Rc;
+
+/// A duplicate that may be used once the request is over. Collective, but nobody waits in here.
+///
+/// # Errors
+/// `Other`: no context is left (told to the claimant only); `NoMem`: too many requests.
+pub fn idup(hold: &mut Hold, comm: &Rc<Comm>) -> Result<(Rc<Comm>, RequestKey)> {
+    let pending =
+        |hold: &Hold, parent: &Comm| parent.child(hold.adopt_context(NONE), parent.rank, parent.group.clone());
+    let mut new = pending(hold, comm);
+    new.topology.clone_from(&comm.topology);
+    let tag = coll::next_tag(comm);
+    let (Some(remote), Some(local)) = (&comm.remote, &comm.local) else {
+        let new = Rc::new(new);
+        let request = match comm.rank {
+            0 => {
+                let number = hold.claim_context(comm.size());
+                announce(hold, comm, 1, tag, &[*number.as_ref().unwrap_or(&NONE)])?;
+                new.context.cell().set(number?);
+                hold.add_request(Request::over(Status::EMPTY))?
+            }
+            _ => learn(hold, &new, comm, tag, &new.context)?,
+        };
+        return Ok((new, request));
+    };
+    let hidden = Rc::new(pending(hold, local));
+    new.remote = Some(remote.clone());
+    new.local = Some(hidden.clone());
+    let new = Rc::new(new);
+    let local_tag = coll::next_tag(local);
+    let low = is_low(&comm.group, remote);
+    if low && comm.rank == 0 {
+        let both = hold.claim_context(comm.size() + remote.size())?;
+        let (here, there) = (hold.claim_context(comm.size())?, hold.claim_context(remote.size())?);
+        announce(hold, local, 1, local_tag, &[both, here])?;
+        announce(hold, comm, 0, tag, &[both, there])?;
+        new.context.cell().set(both);
+        hidden.context.cell().set(here);
+        return Ok((new, hold.add_request(Request::over(Status::EMPTY))?));
+    }
+    let (over, tag) = if low { (local, local_tag) } else { (comm, tag) };
+    let first = learn(hold, &new, over, tag, &new.context)?;
+    let second = learn(hold, &hidden, over, tag, &hidden.context)?;
+    // Messages of one sender on one context arrive in order: the second one's end is both's.
+    request::free(hold, first)?;
+    Ok((new, second))
+}
+
+/// Sends the numbers, one a message, to the ranks of `comm.peers()` from `first` up.
+fn announce(hold: &mut Hold, comm: &Rc<Comm>, first: u32, tag: i32, numbers: &[u16]) -> Result<()> {
+    for peer in first..comm.peers().size() {
+        for number in numbers {
+            let mut bytes = number.to_ne_bytes();
+            let buffer = Buffer::kept(&Buffer::bytes(bytes.as_mut_ptr(), bytes.len()));
+            let sent = pt2pt::isend(hold, comm, Plane::Collective, buffer, peer, tag, Mode::Standard)?;
+            request::free(hold, sent)?;
+        }
+    }
+    Ok(())
+}
+
+/// Receives the number of `context`, which belongs to `new`, from rank 0 of `comm.peers()`. The
+/// request keeps `new` alive, since the message goes into it.
+fn learn(hold: &mut Hold, new: &Rc<Comm>, comm: &Rc<Comm>, tag: i32, context: &Context) -> Result<RequestKey> {
+    let room = Buffer::bytes(context.cell().as_ptr().cast(), 2);
+    let key = pt2pt::irecv(hold, comm, Plane::Collective, room, 0, tag)?;
+    if let Some(request) = hold.requests.get_mut(key) {
+        request.comm = Some(new.clone());
+    }
+    Ok(key)
+}

@@ -1,0 +1,212 @@
+//! Intercommunicators (MPI-4.1 §7.6): two groups that do not overlap, one context for both
+//! directions, and on each side a hidden intracommunicator of the local group.
+//!
+//! Whatever the two sides must agree on goes between their first ranks and from these to the others.
+//! The *low* side is the one with the process of lowest rank in the job; it claims the context.
+
+use super::create::{self, Choice, known, recv_bytes};
+use super::{Comm, Plane};
+use crate::fail;
+use crate::mpi::buffer::Buffer;
+use crate::mpi::coll::{self, allgather_bytes, bcast_bytes};
+use crate::mpi::context::NONE;
+use crate::mpi::error::{Error, Result};
+use crate::mpi::group::Group;
+use crate::mpi::pt2pt::{self, Mode};
+use crate::mpi::status::UNDEFINED;
+use crate::mpi::world::Hold;
+use std::rc::Rc;
+
+/// Tags of [`create`], above those of `MPI_Comm_create_group`.
+const LEADER_TAGS: i32 = 1 << 30;
+
+/// An intercommunicator of `local` and the group whose leader is rank `remote_leader` of `peer`. Of the
+/// local group, only rank `leader` looks at `peer`, `remote_leader` and `tag`; all are leader's word
+/// for it. Collective over both groups. MPI-4.1 §7.6.2.
+///
+/// # Errors
+/// `Comm`: the groups overlap; `Rank`: a leader does not exist; `Other`: no context is left, or the
+/// local leader failed.
+pub fn create(hold: &mut Hold, local: &Rc<Comm>, leader: u32, peer: Result<(Rc<Comm>, u32)>, tag: i32) -> Result<Comm> {
+    let mut header = [0; 8];
+    let mut met = Err(Error::new(
+        crate::mpi::error::Class::Other,
+        "the local leader could not reach the remote one",
+    ));
+    if local.rank == leader {
+        met = peer.and_then(|(peer, remote_leader)| meet(hold, local, &peer, remote_leader, tag));
+        if let Ok((number, remote)) = &met {
+            header[..2].copy_from_slice(&number.to_ne_bytes());
+            header[2] = 1;
+            header[4..].copy_from_slice(&remote.size().to_ne_bytes());
+        }
+    }
+    bcast_bytes(hold, local, leader, &mut header)?;
+    let [n0, n1, met_flag, _, s0, s1, s2, s3] = header;
+    if met_flag == 0 {
+        return Err(met
+            .err()
+            .unwrap_or_else(|| Error::new(crate::mpi::error::Class::Intern, "no header")));
+    }
+    let mut members = match &met {
+        Ok((_, remote)) => ranks_to_bytes(&remote.members),
+        Err(_) => vec![0; 4 * u32::from_ne_bytes([s0, s1, s2, s3]) as usize],
+    };
+    bcast_bytes(hold, local, leader, &mut members)?;
+    let remote = Group::new(ranks_from_bytes(&members));
+    finish(hold, local, u16::from_ne_bytes([n0, n1]), remote)
+}
+
+/// The leaders tell each other their groups and agree on a context.
+fn meet(hold: &mut Hold, local: &Comm, peer: &Rc<Comm>, remote_leader: u32, tag: i32) -> Result<(u16, Group)> {
+    let tag = LEADER_TAGS + tag % LEADER_TAGS;
+    let mut size = [0; 4];
+    swap(hold, peer, remote_leader, tag, &local.size().to_ne_bytes(), &mut size)?;
+    let mut members = vec![0; 4 * u32::from_ne_bytes(size) as usize];
+    let mine = ranks_to_bytes(&local.group.members);
+    swap(hold, peer, remote_leader, tag, &mine, &mut members)?;
+    let remote = Group::new(ranks_from_bytes(&members));
+    if let Some(both) = local.group.intersection(&remote).members.first() {
+        fail!(
+            Comm,
+            "rank {both} of the job is in both groups of the intercommunicator"
+        );
+    }
+    let low = is_low(&local.group, &remote);
+    let claimed = match low {
+        true => hold.claim_context(local.size() + remote.size()).unwrap_or(NONE),
+        false => NONE,
+    };
+    let mut theirs = [0; 2];
+    swap(hold, peer, remote_leader, tag, &claimed.to_ne_bytes(), &mut theirs)?;
+    let number = if low { claimed } else { u16::from_ne_bytes(theirs) };
+    Ok((known(number)?, remote))
+}
+
+/// The intercommunicator itself, with its hidden local one. Collective over `local`.
+fn finish(hold: &mut Hold, local: &Rc<Comm>, number: u16, remote: Group) -> Result<Comm> {
+    let context = hold.adopt_context(number);
+    let hidden = create::agree(hold, local, local.size())?;
+    let hidden = local.child(hold.adopt_context(hidden), local.rank, local.group.clone());
+    let mut new = local.child(context, local.rank, local.group.clone());
+    new.remote = Some(Rc::new(remote));
+    new.local = Some(Rc::new(hidden));
+    Ok(new)
+}
+
+/// A duplicate of an intercommunicator. Collective.
+pub(super) fn dup(hold: &mut Hold, comm: &Rc<Comm>) -> Result<Comm> {
+    let remote = comm.remote_group()?;
+    let number = agree(hold, comm, comm.size() + remote.size())?;
+    let mut new = finish(hold, comm.local_comm()?, number, Group::clone(remote))?;
+    new.errhandler = comm.errhandler.clone();
+    Ok(new)
+}
+
+/// The part of an intercommunicator of one colour, `None` where it is empty on one side. Collective.
+pub(super) fn split(hold: &mut Hold, comm: &Rc<Comm>, choice: Choice) -> Result<Option<Comm>> {
+    let (local, remote) = (comm.local_comm()?, comm.remote_group()?);
+    let here = create::choices(hold, local, choice)?;
+    let bytes = exchange(hold, comm, &create::unparse(&here), 8 * remote.size() as usize)?;
+    let there = create::part(&create::parse(&bytes), choice.color);
+    let here = create::part(&here, choice.color);
+    let complete = !here.is_empty() && !there.is_empty();
+    let low = is_low(&comm.group, remote);
+    let claimant = if low && complete { here.as_slice() } else { &[] };
+    let claimed = create::claim_in_part(hold, local, claimant, (here.len() + there.len()) as u32)?;
+    let bytes: Vec<u8> = claimed.iter().flat_map(|number| number.to_ne_bytes()).collect();
+    let theirs = exchange(hold, comm, &bytes, 2 * remote.size() as usize)?;
+    let color = if complete { choice.color } else { UNDEFINED };
+    let Some(hidden) = create::split(hold, local, Choice { color, ..choice })? else {
+        return Ok(None);
+    };
+    let number = match low {
+        true => claimed[here[0] as usize],
+        false => create::numbers(&theirs)[there[0] as usize],
+    };
+    let context = hold.adopt_context(known(number)?);
+    let mut new = comm.child(context, hidden.rank, hidden.group.clone());
+    let members = there.iter().map(|&rank| remote.world(rank)).collect();
+    new.remote = Some(Rc::new(Group::new(members)));
+    new.local = Some(Rc::new(hidden));
+    Ok(Some(new))
+}
+
+/// An intracommunicator of both groups, the one that did not say `high` first. Collective.
+/// MPI-4.1 §7.6.3.
+///
+/// # Errors
+/// `Comm`: no intercommunicator; `Arg`: the processes of a group disagree; `Other`: no context is left.
+pub fn merge(hold: &mut Hold, comm: &Rc<Comm>, high: bool) -> Result<Comm> {
+    let (local, remote) = (comm.local_comm()?, comm.remote_group()?);
+    let said = allgather_bytes(hold, local, &[high.into()])?;
+    let disagree = said.iter().any(|&said| said != u8::from(high));
+    let theirs = exchange(hold, comm, &[u8::from(high) | u8::from(disagree) << 1], 1)?[0];
+    if disagree || theirs > 1 {
+        fail!(Arg, "the processes of a group gave different values of high");
+    }
+    let first = match theirs == u8::from(high) {
+        true => is_low(&comm.group, remote),
+        false => !high,
+    };
+    let group = match first {
+        true => comm.group.union(remote),
+        false => remote.union(&comm.group),
+    };
+    let rank = comm.rank + if first { 0 } else { remote.size() };
+    let number = agree(hold, comm, group.size())?;
+    Ok(comm.child(hold.adopt_context(number), rank, Rc::new(group)))
+}
+
+/// Whether group `mine` is the low side.
+pub(super) fn is_low(mine: &Group, other: &Group) -> bool {
+    mine.members.iter().min() < other.members.iter().min()
+}
+
+/// A context number that both sides know, claimed by the low one for `holders`.
+fn agree(hold: &mut Hold, comm: &Rc<Comm>, holders: u32) -> Result<u16> {
+    let local = comm.local_comm()?;
+    let low = is_low(&comm.group, comm.remote_group()?);
+    let mut number = NONE.to_ne_bytes();
+    if low {
+        if local.rank == 0 {
+            number = hold.claim_context(holders).unwrap_or(NONE).to_ne_bytes();
+        }
+        bcast_bytes(hold, local, 0, &mut number)?;
+    }
+    let theirs = exchange(hold, comm, &number, 2)?;
+    match low {
+        true => known(u16::from_ne_bytes(number)),
+        false => known(create::numbers(&theirs)[0]),
+    }
+}
+
+/// Gives `mine` (of the first rank) to the remote side and returns the `len` bytes that came from there.
+fn exchange(hold: &mut Hold, comm: &Rc<Comm>, mine: &[u8], len: usize) -> Result<Vec<u8>> {
+    let local = comm.local_comm()?;
+    let tag = coll::next_tag(comm);
+    let mut theirs = vec![0; len];
+    if comm.rank == 0 {
+        swap(hold, comm, 0, tag, mine, &mut theirs)?;
+    }
+    bcast_bytes(hold, local, 0, &mut theirs)?;
+    Ok(theirs)
+}
+
+/// Sends `mine` to rank `peer` while receiving `theirs` from it.
+fn swap(hold: &mut Hold, comm: &Rc<Comm>, peer: u32, tag: i32, mine: &[u8], theirs: &mut [u8]) -> Result<()> {
+    let buffer = Buffer::bytes(mine.as_ptr().cast_mut(), mine.len());
+    let buffer = Buffer::kept(&buffer);
+    let sent = pt2pt::isend(hold, comm, Plane::Collective, buffer, peer, tag, Mode::Standard)?;
+    recv_bytes(hold, comm, peer, tag, theirs)?;
+    pt2pt::wait(hold, sent).map(drop)
+}
+
+fn ranks_to_bytes(ranks: &[u32]) -> Vec<u8> {
+    ranks.iter().flat_map(|rank| rank.to_ne_bytes()).collect()
+}
+
+fn ranks_from_bytes(bytes: &[u8]) -> Vec<u32> {
+    let ranks = bytes.as_chunks().0.iter();
+    ranks.map(|&rank| u32::from_ne_bytes(rank)).collect()
+}
