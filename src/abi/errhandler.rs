@@ -512,3 +512,68 @@ pub fn pass_on(object: *mut c_void, fcname: *const c_char, errcode: c_int) -> c_
     let source = current_world().map(|world| Source::anywhere(&world.hold()));
     handle(&name, source.unwrap_or_default(), errcode)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicI32, Ordering};
+
+    static SEEN_HANDLE: AtomicI32 = AtomicI32::new(0);
+    static SEEN_CODE: AtomicI32 = AtomicI32::new(0);
+
+    unsafe extern "C" fn note(handle: *mut c_int, code: *mut c_int) {
+        // SAFETY: called with pointers to the handle and the code.
+        unsafe {
+            SEEN_HANDLE.store(*handle, Ordering::Relaxed);
+            SEEN_CODE.store(*code, Ordering::Relaxed);
+        }
+    }
+
+    /// `note` as C would pass it: Rust cannot define a function with `...` itself.
+    fn noting() -> Option<CFunction> {
+        // SAFETY: on this machine a function may be called with more arguments than it takes.
+        Some(unsafe { transmute::<unsafe extern "C" fn(*mut c_int, *mut c_int), CFunction>(note) })
+    }
+
+    #[test]
+    fn a_user_handler_sees_handle_and_code_and_the_code_is_returned() {
+        let mut handle = 0;
+        create(Target::Comm, noting(), &mut handle).unwrap();
+        let source = Source {
+            handler: find(Target::Comm, handle).unwrap(),
+            handle: MPI_COMM_SELF,
+            ..Source::default()
+        };
+        let code = raise("MPI_Send", source, Error::new(Class::Tag, "tag -3"));
+        assert_eq!(code & CLASS_MASK, MPI_ERR_TAG);
+        assert_eq!(SEEN_HANDLE.load(Ordering::Relaxed), MPI_COMM_SELF);
+        assert_eq!(SEEN_CODE.load(Ordering::Relaxed), code);
+        assert_eq!(errors().sentence(code), Some("tag -3"));
+    }
+
+    #[test]
+    fn a_handler_serves_only_what_it_was_created_for() {
+        let mut handle = 0;
+        create(Target::Win, noting(), &mut handle).unwrap();
+        assert!(find(Target::Win, handle).is_ok());
+        let class = |target, handle| find(target, handle).unwrap_err().class();
+        assert_eq!(class(Target::Comm, handle), Class::Errhandler);
+        assert_eq!(class(Target::Comm, MPI_ERRHANDLER_NULL), Class::Errhandler);
+        assert_eq!(create(Target::Win, None, &mut handle).unwrap_err().class(), Class::Arg);
+        let freed = handle;
+        // SAFETY: the pointer is a variable's.
+        assert_eq!(unsafe { MPI_Errhandler_free(&mut handle) }, MPI_SUCCESS);
+        assert_eq!(handle, MPI_ERRHANDLER_NULL);
+        assert!(find(Target::Win, freed).is_err());
+    }
+
+    #[test]
+    fn errors_of_files_return_unless_somebody_asks_otherwise() {
+        let code = raise(
+            "MPI_File_open",
+            Source::files(),
+            Error::new(Class::NoSuchFile, "no file"),
+        );
+        assert_eq!(code & CLASS_MASK, MPI_ERR_NO_SUCH_FILE);
+    }
+}

@@ -7,7 +7,7 @@
 //! directory. Writing `pub unsafe extern "C" fn MPI_X` in any file of it takes `MPI_X` out of here.
 #![allow(unsafe_code)]
 
-use super::constants::MPI_T_ERR_NOT_INITIALIZED;
+use super::constants::{MPI_T_ERR_CANNOT_INIT, MPI_T_ERR_NOT_INITIALIZED};
 use super::edge::*;
 use super::errhandler::{Source, raise};
 use super::types::*;
@@ -73,8 +73,11 @@ mod refuse {
 
     /// Refuses a function of the tool interface, which never calls error handlers (MPI-4.1 §15.3.10).
     #[cold]
-    pub fn tool(_: &'static str) -> c_int {
-        MPI_T_ERR_NOT_INITIALIZED
+    pub fn tool(name: &'static str) -> c_int {
+        match name {
+            "MPI_T_init_thread" => MPI_T_ERR_CANNOT_INIT,
+            _ => MPI_T_ERR_NOT_INITIALIZED,
+        }
     }
 }
 
