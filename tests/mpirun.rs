@@ -188,6 +188,43 @@ fn tagged_lines_are_whole() {
 }
 
 #[test]
+fn untagged_lines_are_whole_as_well() {
+    // Blocks as the C library writes them, which end in the middle of a line.
+    let output = run(&[
+        "-n",
+        "3",
+        "sh",
+        "-c",
+        "yes \"rank $PMI_RANK writes this line\" | head -c 1300000; printf end",
+    ]);
+    let all = text(&output.stdout);
+    let known = [
+        "rank 0 writes this line",
+        "rank 1 writes this line",
+        "rank 2 writes this line",
+    ];
+    let torn: Vec<&str> = all.lines().filter(|line| !known.contains(line)).collect();
+    assert!(
+        torn.len() <= 3 && torn.iter().any(|line| line.contains("end")),
+        "{torn:?}"
+    );
+    assert_eq!(all.len(), 3 * 1_300_003);
+    let output = Command::new("sh")
+        .args([
+            "-c",
+            "$0 -n 2 sh -c 'if [ $PMI_RANK = 1 ]; then for i in 1 2 3; do echo o$i; echo e$i >&2; done; fi' 2>&1",
+        ])
+        .arg(env!("CARGO_BIN_EXE_mpirun"))
+        .output()
+        .unwrap();
+    assert_eq!(
+        text(&output.stdout),
+        "o1\ne1\no2\ne2\no3\ne3\n",
+        "output and errors keep their order"
+    );
+}
+
+#[test]
 fn standard_input_is_rank_0s() {
     let mut child = mpirun(&["-n", "2", "sh", "-c", "echo $PMI_RANK $(wc -c)"])
         .stdin(Stdio::piped())

@@ -1,5 +1,5 @@
-//! The ranks' output with a tag before each line. Lines stay whole; what has no end of line gets one
-//! when its rank is gone.
+//! The ranks' output on its way through the launcher, where it has to be tagged or several ranks write into
+//! the same file or pipe. Lines stay whole; a tagged one that has no end gets one when its rank is gone.
 
 use crate::arguments::Tags;
 use crate::os;
@@ -97,6 +97,9 @@ impl Stream {
 }
 
 fn tagged(tag: &str, lines: &[u8]) -> Vec<u8> {
+    if tag.is_empty() {
+        return lines.to_vec();
+    }
     let mut text = Vec::with_capacity(lines.len() + tag.len());
     for line in lines.split_inclusive(|&b| b == b'\n') {
         text.extend_from_slice(tag.as_bytes());
@@ -116,5 +119,6 @@ mod tests {
     fn every_line_gets_its_tag() {
         assert_eq!(tagged("[1] ", b"a\n\nb"), b"[1] a\n[1] \n[1] b\n");
         assert_eq!(tagged("[1] ", b""), b"");
+        assert_eq!(tagged("", b"a\nb"), b"a\nb");
     }
 }

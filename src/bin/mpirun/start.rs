@@ -5,8 +5,10 @@ use crate::os::{self, Child, Files, Mask};
 use crate::output::Stream;
 use mpi::shm::segment::{self, Segment};
 use std::collections::BTreeMap;
-use std::io;
+use std::fs;
+use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -142,16 +144,7 @@ impl Common<'_> {
         if rank > 0 {
             command.stdin(Stdio::null());
         }
-        if self.job.tags != Tags::None {
-            for to_stderr in [false, true] {
-                let (reader, writer) = io::pipe().map_err(no_socket)?;
-                match to_stderr {
-                    true => command.stderr(writer),
-                    false => command.stdout(writer),
-                };
-                streams.push(Stream::new(reader, rank, to_stderr, self.job.tags));
-            }
-        }
+        self.connect_output(rank, &mut command, streams).map_err(no_socket)?;
         let keep = vec![self.memory.as_raw_fd(), theirs.as_raw_fd()];
         let (files, mask) = (self.files, self.mask);
         os::prepare(
@@ -171,6 +164,27 @@ impl Common<'_> {
             own_group,
             socket: Some(ours.into()),
         })
+    }
+
+    /// Gives the rank our own output, or pipes to us where lines have to be tagged or kept whole: several
+    /// ranks that write into one file or pipe would tear each other's.
+    fn connect_output(&self, rank: usize, command: &mut Command, streams: &mut Vec<Stream>) -> io::Result<()> {
+        let tags = self.job.tags;
+        if tags == Tags::None && (self.size == 1 || io::stdout().is_terminal()) {
+            return Ok(());
+        }
+        let (reader, writer) = io::pipe()?;
+        if tags != Tags::None {
+            let (errors, writer) = io::pipe()?;
+            command.stderr(writer);
+            streams.push(Stream::new(errors, rank, true, tags));
+        } else if same_file("/proc/self/fd/1", "/proc/self/fd/2") {
+            // One pipe for both keeps their order.
+            command.stderr(writer.try_clone()?);
+        }
+        command.stdout(writer);
+        streams.push(Stream::new(reader, rank, false, tags));
+        Ok(())
     }
 
     /// The CPUs of `rank`: an equal share each if there are enough.
@@ -240,6 +254,11 @@ fn not_started(program: &str, e: &io::Error) -> Failure {
         code,
         text: format!("{program}: {reason}{hint}"),
     }
+}
+
+fn same_file(one: &str, other: &str) -> bool {
+    let identity = |path| fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
+    identity(one).is_some_and(|file| identity(other) == Some(file))
 }
 
 /// The variables that put our library before the one a program was linked with.
