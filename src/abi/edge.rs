@@ -394,6 +394,7 @@ macro_rules! mpi_function_c {
         }
         pastey::paste! {
             #[doc = concat!("The form of [`", stringify!($name), "`] with 64-bit counts.")]
+            #[allow(clippy::useless_conversion)]
             pub mod [<$name _c>] {
                 #[allow(unused_imports)]
                 use super::*;

@@ -29,11 +29,17 @@ pub trait Bytes: Clone {
     /// Where they lie, if in a row.
     fn in_a_row(&self) -> Option<*mut u8>;
 
-    /// Copies `len` bytes from `position` on to `to`, which has room for them.
-    fn take(&self, position: usize, to: *mut u8, len: usize);
+    /// Copies `len` bytes from `position` on to `to`.
+    ///
+    /// # Safety
+    /// `to` has room for `len` bytes, and the message has as many from `position` on.
+    unsafe fn take(&self, position: usize, to: *mut u8, len: usize);
 
-    /// Puts `len` bytes from `from`, which holds them, to `position`.
-    fn put(&self, position: usize, from: *const u8, len: usize);
+    /// Puts `len` bytes from `from` to `position`.
+    ///
+    /// # Safety
+    /// `from` holds `len` bytes, and the message has room for them from `position` on.
+    unsafe fn put(&self, position: usize, from: *const u8, len: usize);
 
     /// Whether there are none.
     fn is_empty(&self) -> bool {

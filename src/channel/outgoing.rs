@@ -350,7 +350,8 @@ impl<B: Bytes> Channel<B> {
                     return Ok(false);
                 }
                 let mut words = [0u64; INLINE_WORDS];
-                message.buffer.take(0, words.as_mut_ptr().cast(), message.end);
+                // SAFETY: a message this short fits the words.
+                unsafe { message.buffer.take(0, words.as_mut_ptr().cast(), message.end) };
                 let header = Header {
                     kind: kind::INLINE,
                     aux: 0,
@@ -370,7 +371,8 @@ impl<B: Bytes> Channel<B> {
                 let Some(room) = out.producer.reserve(len).map_err(fault)? else {
                     return Ok(false);
                 };
-                message.buffer.take(0, room.as_ptr(), message.end);
+                // SAFETY: the room was reserved for the whole message.
+                unsafe { message.buffer.take(0, room.as_ptr(), message.end) };
                 out.producer.push(
                     Header {
                         kind: kind::BYTES,
@@ -417,7 +419,8 @@ impl<B: Bytes> Channel<B> {
             while portion.count < batch && message.position < total {
                 let Some((cell, room)) = self.pool.take() else { break };
                 let len = (total - message.position).min(CELL);
-                message.buffer.take(message.position, room.as_ptr(), len);
+                // SAFETY: a cell has room for `len` bytes, and the message has them.
+                unsafe { message.buffer.take(message.position, room.as_ptr(), len) };
                 portion.cells[portion.count] = cell;
                 portion.count += 1;
                 portion.len += len as u32;

@@ -134,7 +134,8 @@ fn bounce<B: Bytes>(pid: i32, address: u64, into: &B, wanted: usize) -> std::io:
         let len = (wanted - position).min(BOUNCE);
         // SAFETY: `scratch` has `len` bytes.
         unsafe { cma::read(pid, address.wrapping_add(position as u64), scratch.as_mut_ptr(), len)? };
-        into.put(position, scratch.as_ptr(), len);
+        // SAFETY: `scratch` holds `len` bytes of the `wanted` that the receive has room for.
+        unsafe { into.put(position, scratch.as_ptr(), len) };
         position += len;
     }
     Ok(())

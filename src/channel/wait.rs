@@ -55,7 +55,7 @@ impl Patience {
 
     /// After a poll in vain.
     #[inline]
-    pub fn next(&mut self) -> Next {
+    pub fn step(&mut self) -> Next {
         if self.polls_left > 0 {
             self.polls_left -= 1;
             return Next::Poll;
@@ -132,11 +132,11 @@ mod tests {
         })
         .unwrap();
         let mut patience = Patience::new(&settings, false);
-        let mut steps: Vec<Next> = (0..4).map(|_| patience.next()).collect();
+        let mut steps: Vec<Next> = (0..4).map(|_| patience.step()).collect();
         assert_eq!(steps, [Next::Poll, Next::Poll, Next::Yield, Next::Sleep]);
         patience.renew();
         steps.truncate(0);
-        steps.extend((0..2).map(|_| patience.next()));
+        steps.extend((0..2).map(|_| patience.step()));
         assert_eq!(steps, [Next::Poll, Next::Poll]);
     }
 }

@@ -154,7 +154,7 @@ impl Hold<'_> {
                 patience.renew();
                 continue;
             }
-            match patience.next() {
+            match patience.step() {
                 Next::Poll => self.breathe(),
                 Next::Yield => self.released(cpu::give_way),
                 Next::Sleep => self.sleep(&mut done)?,

@@ -172,7 +172,8 @@ impl State {
     fn fill(&mut self, key: RequestKey, envelope: Envelope, data: *const u8, len: usize) {
         let Some(receive) = self.receive(key) else { return };
         let room = receive.buffer.len();
-        receive.buffer.put(0, data, len.min(room));
+        // SAFETY: `data` holds `len` bytes, the channel's promise or ours.
+        unsafe { receive.buffer.put(0, data, len.min(room)) };
         let (status, error) = received(envelope, len, room);
         self.complete(key, status, error);
     }
@@ -262,7 +263,8 @@ impl State {
         };
         let copy = |position: usize, data: *const u8, len: usize| {
             if position < coming.wanted {
-                buffer.put(position, data, len.min(coming.wanted - position));
+                // SAFETY: the cell holds `len` bytes; no more than wanted are put.
+                unsafe { buffer.put(position, data, len.min(coming.wanted - position)) };
             }
         };
         self.engine.channel.empty_cells(from, portion, copy).map_err(fault)?;

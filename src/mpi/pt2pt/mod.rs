@@ -56,13 +56,13 @@ impl Bytes for Buffer {
     }
 
     #[inline]
-    fn take(&self, position: usize, to: *mut u8, len: usize) {
-        // SAFETY: the program owns the buffer until the operation is over; the channel stays within it.
+    unsafe fn take(&self, position: usize, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise; the program owns the buffer until the operation is over.
         unsafe { self.pack(position, to, len) }
     }
 
     #[inline]
-    fn put(&self, position: usize, from: *const u8, len: usize) {
+    unsafe fn put(&self, position: usize, from: *const u8, len: usize) {
         // SAFETY: as above.
         unsafe { self.unpack(position, from, len) }
     }
