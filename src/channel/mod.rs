@@ -4,10 +4,13 @@
 //! receive it matches, is MPI's matter. It sends through the pair's ring, the sender's cells or by
 //! one copy; it receives as [`Arrival`]s that the caller takes from [`Channel::poll`] one by one.
 
+pub mod bytes;
 pub mod outgoing;
 pub mod packet;
 pub mod pull;
 pub mod wait;
+
+pub use bytes::Bytes;
 
 use crate::shm::bell::Barriers;
 use crate::shm::pool::{CELL, Pool};
@@ -20,32 +23,6 @@ use packet::{OfferId, Offered, Portion, Record, kind};
 use pull::Reach;
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// A message's bytes as the channel sees them: where they lie, and how to take some of them.
-pub trait Bytes: Clone {
-    /// Bytes in the message.
-    fn len(&self) -> usize;
-
-    /// Where they lie, if in a row.
-    fn in_a_row(&self) -> Option<*mut u8>;
-
-    /// Copies `len` bytes from `position` on to `to`.
-    ///
-    /// # Safety
-    /// `to` has room for `len` bytes, and the message has as many from `position` on.
-    unsafe fn take(&self, position: usize, to: *mut u8, len: usize);
-
-    /// Puts `len` bytes from `from` to `position`.
-    ///
-    /// # Safety
-    /// `from` holds `len` bytes, and the message has room for them from `position` on.
-    unsafe fn put(&self, position: usize, from: *const u8, len: usize);
-
-    /// Whether there are none.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
 
 /// What the sender calls a message until it is sent.
 pub type Ticket = u32;
