@@ -9,6 +9,11 @@ mod tables;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=src/abi");
+    println!("cargo:rerun-if-changed=src/mpi/op/long_double.c");
+    cc::Build::new()
+        .file("src/mpi/op/long_double.c")
+        .opt_level(2)
+        .compile("nearmpi_long_double");
     for arg in ["-Wl,-soname,libmpi.so.12", "-Wl,-Bsymbolic-functions"] {
         println!("cargo:rustc-cdylib-link-arg={arg}");
     }

@@ -32,6 +32,7 @@ const UNSAFE: [&str; 12] = [
     "src/mpi/datatype/kernel.rs",
     "src/mpi/pt2pt/",
     "src/mpi/op",
+    "src/mpi/coll/machine.rs",
     // The gate of MPI_THREAD_MULTIPLE.
     "src/mpi/world.rs",
     // The launcher's process control.

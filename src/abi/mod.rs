@@ -8,6 +8,7 @@
 #![allow(clippy::not_unsafe_ptr_arg_deref)]
 
 #[rustfmt::skip]
+pub mod coll;
 pub mod constants;
 #[macro_use]
 pub mod edge;
@@ -21,6 +22,7 @@ pub mod handle;
 mod header;
 pub mod init;
 pub mod intel;
+pub mod op;
 pub mod probe;
 pub mod pt2pt;
 pub mod recv;

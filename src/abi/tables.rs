@@ -126,6 +126,8 @@ fn scan(path: &Path, known: &BTreeSet<&str>, found: &mut BTreeMap<String, Place>
         } else if line.trim_start().starts_with("#[apply(") {
             both = line.contains("mpi_function_c");
             wide_macros.extend(defined.filter(|_| both));
+        } else if line.contains("{ mpi_function_c:") {
+            wide_macros.extend(defined);
         } else if let Some(rest) = line.strip_prefix("pub unsafe extern \"C\" fn MPI") {
             let name = format!("MPI{}", rest.split('(').next().unwrap());
             add(&name, both, true);

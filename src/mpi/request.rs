@@ -41,6 +41,8 @@ pub enum Kind {
     Recv(Receive),
     /// A message matched by a probe, not yet received (`MPI_Message`).
     Matched(Envelope, Stored),
+    /// A nonblocking collective; its schedule is in [`State::schedules`].
+    Collective,
     /// A persistent operation.
     Persistent(Box<Persistent>),
     /// A generalized request; what it calls back is the C edge's business.

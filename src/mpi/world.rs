@@ -6,11 +6,13 @@
 #![allow(unsafe_code)]
 
 use super::attr::Keyvals;
+use super::coll::machine::Schedules;
 use super::comm::Comm;
 use super::context::{self, Context};
 use super::datatype::Datatypes;
 use super::error::Result;
 use super::group::Group;
+use super::op::Ops;
 use super::pt2pt::engine::Engine;
 use super::request::Request;
 use super::table::Table;
@@ -52,6 +54,10 @@ pub struct State {
     pub keyvals: Keyvals,
     /// Every datatype.
     pub datatypes: Datatypes,
+    /// Every reduction operation.
+    pub ops: Ops,
+    /// Nonblocking collectives under way.
+    pub schedules: Schedules,
     /// Started operations.
     pub requests: Table<Request>,
     /// Messages on their way.
@@ -93,6 +99,8 @@ impl State {
             groups: Table::default(),
             keyvals: Table::default(),
             datatypes: Datatypes::default(),
+            ops: Ops::default(),
+            schedules: Schedules::default(),
             requests: Table::default(),
             engine,
             job: Job {
@@ -177,6 +185,7 @@ impl Hold<'_> {
     }
 
     fn moved(&mut self) -> Result<()> {
+        super::coll::advance(self)?;
         self.wake_threads();
         Ok(())
     }

@@ -94,26 +94,13 @@ pub fn reduce(schedule: &mut Schedule, sides: Sides, vector: &Vector) {
     schedule.last().copy(sum, vector.recv.slice(0, vector.count));
 }
 
-/// The other group's operands reduced, then dealt out: rank r of this group gets `block(r)` (first
-/// element, count) at the start of `vector.recv`, and the other group's ranks get `remote_block(r)`.
-/// With blocks that are the whole vector this is an allreduce.
+/// The other group's operands, reduced in rank order, to everybody.
 /// Cost: at rank 0 of each group 2 p messages of n bytes.
-pub fn reduce_and_deal(
-    schedule: &mut Schedule,
-    sides: Sides,
-    vector: &Vector,
-    block: impl Fn(u32) -> (usize, usize),
-    remote_block: impl Fn(u32) -> (usize, usize),
-) {
-    let mine = |area: &Area| {
-        let (first, count) = block(sides.me.rank);
-        area.slice(first, count)
-    };
+pub fn allreduce(schedule: &mut Schedule, sides: Sides, vector: &Vector) {
     let all = |area: &Area| area.slice(0, vector.count);
-    let result = vector.recv.slice(0, block(sides.me.rank).1);
     if sides.me.rank != 0 {
         schedule.round().send(0, all(&vector.send));
-        return schedule.round().recv(0, result);
+        return schedule.round().recv(0, all(&vector.recv));
     }
     // My operand goes to the other rank 0 while its operand comes to me; then the others'.
     let ours = without_recv(schedule, vector).recv;
@@ -136,9 +123,6 @@ pub fn reduce_and_deal(
     let round = schedule.round();
     round.recv(0, all(&theirs));
     round.send(0, all(&accumulator.now));
-    round.copy(mine(&accumulator.now), result);
-    deal(schedule, 1..sides.remote, |rank| {
-        let (first, count) = remote_block(rank);
-        theirs.slice(first, count)
-    });
+    round.copy(all(&accumulator.now), all(&vector.recv));
+    deal(schedule, 1..sides.remote, |_| all(&theirs));
 }

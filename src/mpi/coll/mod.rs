@@ -8,6 +8,10 @@ pub mod bcast;
 pub mod gather;
 pub mod inter;
 pub mod internal;
+pub mod machine;
+#[cfg(test)]
+mod machine_tests;
+pub mod plan;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod scan;
@@ -20,10 +24,13 @@ mod tests;
 
 pub use internal::{allgather_bytes, allreduce_u64, barrier, bcast_bytes, gather_bytes};
 
+pub use machine::advance;
+
 use super::comm::Comm;
 
 /// Tags `0 .. TAGS` of a communicator's collective plane belong to its collective operations, each
-/// of which takes the next one. Tags from `TAGS` up are free for other messages of the library.
+/// of which takes the next one; those of persistent operations lie `TAGS` higher, because they stay
+/// in use. Tags from `2 * TAGS` up are free for other messages of the library.
 pub const TAGS: u32 = 1 << 20;
 
 /// The tag of the next collective operation on `comm`. All members call collectives in the same
@@ -32,4 +39,9 @@ pub fn next_tag(comm: &Comm) -> i32 {
     let number = comm.collectives.get();
     comm.collectives.set((number + 1) % TAGS);
     number as i32
+}
+
+/// The tag of a persistent operation, for all its starts.
+pub fn persistent_tag(comm: &Comm) -> i32 {
+    TAGS as i32 + next_tag(comm)
 }

@@ -147,6 +147,17 @@ impl Shape {
     };
 }
 
+impl Slice {
+    /// No data.
+    pub const EMPTY: Slice = Slice {
+        base: Base::Scratch,
+        offset: 0,
+        count: 0,
+        kind: BYTES,
+        len: 0,
+    };
+}
+
 impl Area {
     /// Bytes that start `offset` bytes from `base`.
     pub fn bytes(base: Base, offset: isize) -> Area {
@@ -186,14 +197,18 @@ impl Round {
 
     /// Adds an empty message to `to`.
     pub fn signal(&mut self, to: u32) {
-        let slice = Area::bytes(Base::Scratch, 0).slice(0, 0);
-        self.messages.push(Message::Send { to, slice });
+        self.messages.push(Message::Send {
+            to,
+            slice: Slice::EMPTY,
+        });
     }
 
     /// Adds the receive of an empty message from `from`.
     pub fn hear(&mut self, from: u32) {
-        let slice = Area::bytes(Base::Scratch, 0).slice(0, 0);
-        self.messages.push(Message::Recv { from, slice });
+        self.messages.push(Message::Recv {
+            from,
+            slice: Slice::EMPTY,
+        });
     }
 
     /// Adds a copy after the messages; nothing when it would copy nothing or to itself.

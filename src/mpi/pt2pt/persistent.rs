@@ -3,6 +3,7 @@
 use super::{Mode, ibsend, irecv, isend};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
+use crate::mpi::coll::machine::{self, Operation as Collective};
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::request::{Kind, Request, RequestKey};
@@ -45,6 +46,13 @@ pub enum Operation {
         /// Tag or ANY_TAG.
         tag: i32,
     },
+    /// Runs a collective operation with the tag it was given when it was made.
+    Collective {
+        /// What is done.
+        operation: Rc<Collective>,
+        /// Tag.
+        tag: i32,
+    },
 }
 
 /// Makes an inactive persistent request.
@@ -54,6 +62,7 @@ pub enum Operation {
 pub fn create(hold: &mut Hold, operation: Operation) -> Result<RequestKey> {
     let comm = match &operation {
         Operation::Send { comm, .. } | Operation::Recv { comm, .. } => comm.clone(),
+        Operation::Collective { operation, .. } => operation.comm.clone(),
     };
     let kind = Kind::Persistent(Box::new(Persistent {
         operation,
@@ -98,6 +107,7 @@ pub fn start(hold: &mut Hold, key: RequestKey) -> Result<()> {
             source,
             tag,
         } => irecv(hold, &comm, Plane::PointToPoint, buffer, source, tag)?,
+        Operation::Collective { operation, tag } => machine::start(hold, operation, tag)?,
     };
     if let Some(Request {
         kind: Kind::Persistent(persistent),

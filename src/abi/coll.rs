@@ -1,0 +1,589 @@
+//! # Safety
+//! Hands the program's buffers on: relies on the sizes that its counts, displacements and datatypes
+//! give them.
+//!
+//! Collective communication (MPI-4.1 §6). Each operation has three forms that share their checks and
+//! their plan: blocking, nonblocking (§6.12) and persistent (§6.13).
+#![allow(unsafe_code)]
+
+use super::constants::*;
+use super::edge::*;
+use super::op::op as find_op;
+use super::types::*;
+use crate::fail;
+use crate::mpi::coll::machine::{self, Element, Operation};
+use crate::mpi::coll::plan::{self, Blocks, Data, Places, Reduction, Root};
+use crate::mpi::coll::{next_tag, persistent_tag};
+use crate::mpi::comm::Comm;
+use crate::mpi::pt2pt::persistent;
+use crate::mpi::world::State;
+use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+
+/// A buffer, count and datatype argument.
+type Triple = (*const c_void, i64, MPI_Datatype);
+
+/// Runs a planned operation to its end.
+#[inline]
+fn run(
+    name: &'static str,
+    comm: MPI_Comm,
+    plan: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Operation>,
+) -> c_int {
+    on_comm(name, comm, |hold, comm| {
+        let operation = plan(hold, comm)?;
+        machine::run(hold, operation)
+    })
+}
+
+/// Starts a planned operation.
+fn start(
+    name: &'static str,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+    plan: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Operation>,
+) -> c_int {
+    on_comm(name, comm, |hold, comm| {
+        slice_mut(request, 1, "request")?;
+        let operation = plan(hold, comm)?;
+        let key = machine::start(hold, Rc::new(operation), next_tag(comm))?;
+        store(request, "request", Object::Request.handle(key))
+    })
+}
+
+/// Keeps a planned operation as a persistent request.
+fn keep(
+    name: &'static str,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+    plan: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Operation>,
+) -> c_int {
+    on_comm(name, comm, |hold, comm| {
+        slice_mut(request, 1, "request")?;
+        let operation = persistent::Operation::Collective {
+            operation: Rc::new(plan(hold, comm)?),
+            tag: persistent_tag(comm),
+        };
+        let key = persistent::create(hold, operation)?;
+        store(request, "request", Object::Request.handle(key))
+    })
+}
+
+/// Defines the three forms of an operation from its arguments (without the communicator) and its plan.
+macro_rules! forms {
+    ($apply:ident: $(
+        $name:ident, $started:ident, $kept:ident, $section:literal,
+        ($($arg:ident: $type:ty),*) => |$hold:ident, $comm:ident| $plan:expr;
+    )*) => {$(
+        #[doc = concat!("Blocking collective operation. MPI-4.1 ", $section, ".")]
+        #[apply($apply!)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $type,)* comm: MPI_Comm) -> c_int {
+            run(stringify!($name), comm, |$hold, $comm| $plan)
+        }
+
+        #[doc = concat!("The nonblocking form of [`", stringify!($name), "`]. MPI-4.1 §6.12.")]
+        #[apply($apply!)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $started($($arg: $type,)* comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
+            start(stringify!($started), comm, request, |$hold, $comm| $plan)
+        }
+
+        #[doc = concat!("The persistent form of [`", stringify!($name), "`]. MPI-4.1 §6.13.")]
+        #[apply($apply!)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $kept(
+            $($arg: $type,)* comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
+        ) -> c_int {
+            let _ = info;
+            keep(stringify!($kept), comm, request, |$hold, $comm| $plan)
+        }
+    )*};
+}
+
+/// Operations without counts.
+macro_rules! plain {
+    ($($rest:tt)*) => { forms! { mpi_function: $($rest)* } };
+}
+
+/// Operations with a `_c` form.
+macro_rules! counted {
+    ($($rest:tt)*) => { forms! { mpi_function_c: $($rest)* } };
+}
+
+plain! {
+    MPI_Barrier, MPI_Ibarrier, MPI_Barrier_init, "§6.3",
+    () => |_hold, comm| Ok(plan::barrier(comm));
+}
+
+counted! {
+    MPI_Bcast, MPI_Ibcast, MPI_Bcast_init, "§6.4",
+    (buffer: *mut c_void, count: Count, datatype: MPI_Datatype, root: c_int) => |hold, comm|
+        bcast(hold, comm, (buffer, count.into(), datatype), root);
+
+    MPI_Gather, MPI_Igather, MPI_Gather_init, "§6.5",
+    (
+        sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, root: c_int
+    ) => |hold, comm| {
+        let recv = |hold: &Hold| blocks(hold, (recvbuf, recvcount.into(), recvtype), "recv");
+        gather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv, root, true)
+    };
+
+    MPI_Gatherv, MPI_Igatherv, MPI_Gatherv_init, "§6.5",
+    (
+        sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Displ, recvtype: MPI_Datatype, root: c_int
+    ) => |hold, comm| {
+        let ranks = comm.peers().size();
+        let recv = |hold: &Hold| varying(hold, ranks, recvbuf, recvcounts, displs, recvtype, "recv");
+        gather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv, root, false)
+    };
+
+    MPI_Scatter, MPI_Iscatter, MPI_Scatter_init, "§6.6",
+    (
+        sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, root: c_int
+    ) => |hold, comm| {
+        let send = |hold: &Hold| blocks(hold, (sendbuf, sendcount.into(), sendtype), "send");
+        scatter(hold, comm, send, (recvbuf, recvcount.into(), recvtype), root, true)
+    };
+
+    MPI_Scatterv, MPI_Iscatterv, MPI_Scatterv_init, "§6.6",
+    (
+        sendbuf: *const c_void, sendcounts: *const Count, displs: *const Displ, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, root: c_int
+    ) => |hold, comm| {
+        let ranks = comm.peers().size();
+        let send = |hold: &Hold| varying(hold, ranks, sendbuf, sendcounts, displs, sendtype, "send");
+        scatter(hold, comm, send, (recvbuf, recvcount.into(), recvtype), root, false)
+    };
+
+    MPI_Allgather, MPI_Iallgather, MPI_Allgather_init, "§6.7",
+    (
+        sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype
+    ) => |hold, comm| {
+        let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), "recv");
+        allgather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv?)
+    };
+
+    MPI_Allgatherv, MPI_Iallgatherv, MPI_Allgatherv_init, "§6.7",
+    (
+        sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Displ, recvtype: MPI_Datatype
+    ) => |hold, comm| {
+        let recv = varying(hold, comm.peers().size(), recvbuf, recvcounts, displs, recvtype, "recv");
+        allgather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv?)
+    };
+
+    MPI_Alltoall, MPI_Ialltoall, MPI_Alltoall_init, "§6.8",
+    (
+        sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype
+    ) => |hold, comm| {
+        let send = |hold: &Hold| blocks(hold, (sendbuf, sendcount.into(), sendtype), "send");
+        let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), "recv");
+        alltoall(hold, comm, sendbuf, send, recv?)
+    };
+
+    MPI_Alltoallv, MPI_Ialltoallv, MPI_Alltoallv_init, "§6.8",
+    (
+        sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Displ, sendtype: MPI_Datatype,
+        recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Displ, recvtype: MPI_Datatype
+    ) => |hold, comm| {
+        let ranks = comm.peers().size();
+        let send = |hold: &Hold| varying(hold, ranks, sendbuf, sendcounts, sdispls, sendtype, "send");
+        let recv = varying(hold, ranks, recvbuf, recvcounts, rdispls, recvtype, "recv");
+        alltoall(hold, comm, sendbuf, send, recv?)
+    };
+
+    MPI_Alltoallw, MPI_Ialltoallw, MPI_Alltoallw_init, "§6.8",
+    (
+        sendbuf: *const c_void, sendcounts: *const Count, sdispls: *const Displ, sendtypes: *const MPI_Datatype,
+        recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Displ, recvtypes: *const MPI_Datatype
+    ) => |hold, comm| {
+        let ranks = comm.peers().size();
+        let send = |hold: &Hold| each(hold, ranks, sendbuf, sendcounts, sdispls, sendtypes, "send");
+        let recv = each(hold, ranks, recvbuf, recvcounts, rdispls, recvtypes, "recv");
+        alltoall(hold, comm, sendbuf, send, recv?)
+    };
+
+    MPI_Reduce, MPI_Ireduce, MPI_Reduce_init, "§6.9.1",
+    (
+        sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op, root: c_int
+    ) => |hold, comm| reduce(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, root);
+
+    MPI_Allreduce, MPI_Iallreduce, MPI_Allreduce_init, "§6.9.6",
+    (
+        sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op
+    ) => |hold, comm| {
+        let reduction = reduction(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op)?;
+        Ok(plan::allreduce(comm, &reduction))
+    };
+
+    MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, MPI_Reduce_scatter_block_init, "§6.10.1",
+    (
+        sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: Count, datatype: MPI_Datatype, op: MPI_Op
+    ) => |hold, comm| {
+        let counts = vec![count(recvcount, "recvcount")?; comm.size() as usize];
+        reduce_scatter(hold, comm, sendbuf, recvbuf, &counts, datatype, op)
+    };
+
+    MPI_Reduce_scatter, MPI_Ireduce_scatter, MPI_Reduce_scatter_init, "§6.10.2",
+    (
+        sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const Count, datatype: MPI_Datatype, op: MPI_Op
+    ) => |hold, comm| {
+        let counts = counts(recvcounts, comm.size() as usize, "recvcounts")?;
+        reduce_scatter(hold, comm, sendbuf, recvbuf, &counts, datatype, op)
+    };
+
+    MPI_Scan, MPI_Iscan, MPI_Scan_init, "§6.11.1",
+    (
+        sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op
+    ) => |hold, comm| scan(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, false);
+
+    MPI_Exscan, MPI_Iexscan, MPI_Exscan_init, "§6.11.2",
+    (
+        sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op
+    ) => |hold, comm| scan(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, true);
+}
+
+fn bcast(hold: &Hold, comm: &Rc<Comm>, buffer: Triple, root: c_int) -> Result<Operation> {
+    let root = self::root(comm, root)?;
+    let data = match root {
+        Root::Beside => nothing(),
+        _ => data(hold, buffer, "buffer")?,
+    };
+    Ok(plan::bcast(comm, root, &data))
+}
+
+fn gather(
+    hold: &Hold,
+    comm: &Rc<Comm>,
+    send: Triple,
+    recv: impl FnOnce(&Hold) -> Result<Blocks>,
+    root: c_int,
+    regular: bool,
+) -> Result<Operation> {
+    let root = self::root(comm, root)?;
+    let at_root = is_root(comm, root);
+    let in_place = at_root && !comm.is_inter() && is_in_place(send.0);
+    let sends = !in_place && matches!(root, Root::Rank(_));
+    let recv = if at_root { Some(recv(hold)?) } else { None };
+    let send = if sends { Some(data(hold, send, "sendbuf")?) } else { None };
+    if let (Some(send), Some(recv)) = (&send, &recv) {
+        recv.refuse_overlap(send.address, comm.rank, send.is_empty())?;
+    }
+    Ok(match regular {
+        true => plan::gather_regular(comm, root, send.as_ref(), recv),
+        false => plan::gather(comm, root, send.as_ref(), recv),
+    })
+}
+
+fn scatter(
+    hold: &Hold,
+    comm: &Rc<Comm>,
+    send: impl FnOnce(&Hold) -> Result<Blocks>,
+    recv: Triple,
+    root: c_int,
+    regular: bool,
+) -> Result<Operation> {
+    let root = self::root(comm, root)?;
+    let at_root = is_root(comm, root);
+    let in_place = at_root && !comm.is_inter() && is_in_place(recv.0);
+    let receives = !in_place && matches!(root, Root::Rank(_));
+    let send = if at_root { Some(send(hold)?) } else { None };
+    let recv = if receives { Some(data(hold, recv, "recvbuf")?) } else { None };
+    if let (Some(send), Some(recv)) = (&send, &recv) {
+        send.refuse_overlap(recv.address, comm.rank, recv.is_empty())?;
+    }
+    Ok(match regular {
+        true => plan::scatter_regular(comm, root, send, recv.as_ref()),
+        false => plan::scatter(comm, root, send, recv.as_ref()),
+    })
+}
+
+fn allgather(hold: &Hold, comm: &Rc<Comm>, send: Triple, recv: Blocks) -> Result<Operation> {
+    let in_place = !comm.is_inter() && is_in_place(send.0);
+    let send = if in_place { None } else { Some(data(hold, send, "sendbuf")?) };
+    if let Some(send) = send.as_ref().filter(|_| !comm.is_inter()) {
+        recv.refuse_overlap(send.address, comm.rank, send.is_empty())?;
+    }
+    Ok(plan::allgather(comm, send.as_ref(), recv))
+}
+
+fn alltoall(
+    hold: &Hold,
+    comm: &Rc<Comm>,
+    sendbuf: *const c_void,
+    send: impl FnOnce(&Hold) -> Result<Blocks>,
+    recv: Blocks,
+) -> Result<Operation> {
+    let in_place = !comm.is_inter() && is_in_place(sendbuf);
+    let send = if in_place { None } else { Some(send(hold)?) };
+    if let Some(send) = send.as_ref().filter(|send| send.address == recv.address) {
+        if !send.is_empty() && !recv.is_empty() {
+            return aliased();
+        }
+    }
+    Ok(plan::alltoall(comm, send, recv))
+}
+
+/// Arguments of a reduction whose result every rank gets.
+fn reduction(
+    hold: &Hold,
+    comm: &Comm,
+    send: Triple,
+    recvbuf: *mut c_void,
+    op: MPI_Op,
+) -> Result<Reduction> {
+    let recv = data(hold, (recvbuf, send.1, send.2), "recvbuf")?;
+    let op = find_op(hold, op)?.clone();
+    op.check(&recv.element.datatype)?;
+    let in_place = !comm.is_inter() && is_in_place(send.0);
+    if !in_place {
+        let send = data(hold, send, "sendbuf")?;
+        if send.address == recv.address && !send.is_empty() {
+            return aliased();
+        }
+    }
+    Ok(Reduction {
+        send: (!in_place).then_some(send.0.cast_mut().cast()),
+        recv: recv.address,
+        count: recv.count,
+        element: recv.element,
+        op,
+    })
+}
+
+fn reduce(
+    hold: &Hold,
+    comm: &Rc<Comm>,
+    send: Triple,
+    recvbuf: *mut c_void,
+    op: MPI_Op,
+    root: c_int,
+) -> Result<Operation> {
+    let root = self::root(comm, root)?;
+    let reduction = match (root, comm.is_inter()) {
+        (Root::Beside, _) => return Ok(plan::bcast(comm, root, &nothing())),
+        // Only the receive buffer counts at a root that reduces the other group's operands.
+        (Root::Here, _) => reduction(hold, comm, (recvbuf, send.1, send.2), recvbuf, op).or_else(|error| {
+            if error.class() != Class::Buffer || recvbuf.is_null() {
+                return Err(error);
+            }
+            operand(hold, (recvbuf, send.1, send.2), op)
+        })?,
+        (Root::Rank(_), false) if is_root(comm, root) => reduction(hold, comm, send, recvbuf, op)?,
+        (Root::Rank(_), _) => operand(hold, send, op)?,
+    };
+    Ok(plan::reduce(comm, root, &reduction))
+}
+
+/// Arguments of a reduction at a rank that only contributes.
+fn operand(hold: &Hold, send: Triple, op: MPI_Op) -> Result<Reduction> {
+    let data = data(hold, send, "sendbuf")?;
+    let op = find_op(hold, op)?.clone();
+    op.check(&data.element.datatype)?;
+    Ok(Reduction {
+        send: Some(data.address),
+        recv: data.address,
+        count: data.count,
+        element: data.element,
+        op,
+    })
+}
+
+fn reduce_scatter(
+    hold: &Hold,
+    comm: &Rc<Comm>,
+    sendbuf: *const c_void,
+    recvbuf: *mut c_void,
+    counts: &[usize],
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+) -> Result<Operation> {
+    let total: usize = counts.iter().sum();
+    // A rank whose block is empty needs no receive buffer.
+    let no_block = recvbuf.is_null() && counts[comm.rank as usize] == 0;
+    let recv = if no_block { sendbuf.cast_mut() } else { recvbuf };
+    let send = (sendbuf, total as i64, datatype);
+    let reduction = match no_block {
+        true => operand(hold, send, op)?,
+        false => reduction(hold, comm, send, recv, op)?,
+    };
+    Ok(plan::reduce_scatter(comm, &reduction, counts))
+}
+
+fn scan(
+    hold: &Hold,
+    comm: &Rc<Comm>,
+    send: Triple,
+    recvbuf: *mut c_void,
+    op: MPI_Op,
+    exclusive: bool,
+) -> Result<Operation> {
+    if comm.is_inter() {
+        fail!(Comm, "prefix reductions are not defined on intercommunicators");
+    }
+    // Rank 0 of an exclusive scan receives nothing.
+    let reduction = match exclusive && comm.rank == 0 && !is_in_place(send.0) {
+        true => operand(hold, send, op)?,
+        false => reduction(hold, comm, send, recvbuf, op)?,
+    };
+    Ok(plan::scan(comm, &reduction, exclusive))
+}
+
+fn root(comm: &Comm, root: c_int) -> Result<Root> {
+    let ranks = comm.peers().size();
+    match root {
+        MPI_ROOT if comm.is_inter() => Ok(Root::Here),
+        MPI_PROC_NULL if comm.is_inter() => Ok(Root::Beside),
+        _ if (0..ranks as c_int).contains(&root) => Ok(Root::Rank(root as u32)),
+        _ => fail!(Root, "the root is {root} but must be a rank from 0 to {}", ranks - 1),
+    }
+}
+
+/// Whether this rank is the root.
+fn is_root(comm: &Comm, root: Root) -> bool {
+    root == Root::Here || !comm.is_inter() && root == Root::Rank(comm.rank)
+}
+
+fn is_in_place(buffer: *const c_void) -> bool {
+    buffer == MPI_IN_PLACE.cast_const()
+}
+
+fn element(state: &State, handle: MPI_Datatype) -> Result<Element> {
+    let datatype = state.datatypes.committed(handle)?.clone();
+    Ok(Element { datatype, handle })
+}
+
+/// A checked buffer argument.
+fn data(state: &State, (address, count, datatype): Triple, name: &str) -> Result<Data> {
+    let count = self::count(count, "count")?;
+    let element = element(state, datatype)?;
+    check_address(address, count * element.datatype.size(), element.datatype.true_lb(), name)?;
+    Ok(Data {
+        address: address.cast_mut().cast(),
+        count,
+        element,
+    })
+}
+
+/// No data.
+fn nothing() -> Data {
+    Data {
+        address: std::ptr::null_mut(),
+        count: 0,
+        element: Element {
+            datatype: crate::mpi::datatype::Datatype::basic_at(crate::mpi::datatype::basic::LB),
+            handle: MPI_LB,
+        },
+    }
+}
+
+fn check_address(address: *const c_void, len: usize, true_lb: isize, name: &str) -> Result<()> {
+    if is_in_place(address) {
+        fail!(Buffer, "{name} cannot be MPI_IN_PLACE here");
+    }
+    if address.is_null() && len > 0 && true_lb == 0 {
+        fail!(Buffer, "{name} is a null pointer, but {len} bytes are to be transferred");
+    }
+    Ok(())
+}
+
+/// A buffer with blocks of equal size. `side` is "send" or "recv".
+fn blocks(state: &State, (address, count, datatype): Triple, side: &str) -> Result<Blocks> {
+    let Data {
+        address,
+        count,
+        element,
+    } = data(state, (address, count, datatype), &format!("{side}buf"))?;
+    Ok(Blocks {
+        address,
+        places: Places::Regular { count, element },
+    })
+}
+
+/// A buffer with blocks at displacements in elements.
+fn varying<C: Copy + Into<i64>, D: Copy + Into<i64>>(
+    state: &State,
+    ranks: u32,
+    address: *const c_void,
+    counts: *const C,
+    displs: *const D,
+    datatype: MPI_Datatype,
+    side: &str,
+) -> Result<Blocks> {
+    let counts = self::counts(counts, ranks as usize, &format!("{side}counts"))?;
+    let displs = self::displs(displs, ranks as usize, &format!("{side} displs"))?;
+    let element = element(state, datatype)?;
+    let len = counts.iter().sum::<usize>() * element.datatype.size();
+    check_address(address, len, element.datatype.true_lb(), &format!("{side}buf"))?;
+    Ok(Blocks {
+        address: address.cast_mut().cast(),
+        places: Places::Varying {
+            counts,
+            displs,
+            element,
+        },
+    })
+}
+
+/// A buffer with blocks of different types at displacements in bytes.
+fn each<C: Copy + Into<i64>, D: Copy + Into<i64>>(
+    state: &State,
+    ranks: u32,
+    address: *const c_void,
+    counts: *const C,
+    displs: *const D,
+    datatypes: *const MPI_Datatype,
+    side: &str,
+) -> Result<Blocks> {
+    let counts = self::counts(counts, ranks as usize, &format!("{side}counts"))?;
+    let displs = self::displs(displs, ranks as usize, &format!("{side} displs"))?;
+    let handles = slice(datatypes, ranks as usize, &format!("{side}types"))?;
+    let elements: Vec<Element> = handles.iter().map(|&handle| element(state, handle)).collect::<Result<_>>()?;
+    // The displacements may be addresses, so a null address is MPI_BOTTOM here.
+    check_address(address, 0, 0, &format!("{side}buf"))?;
+    Ok(Blocks {
+        address: address.cast_mut().cast(),
+        places: Places::Each {
+            counts,
+            displs,
+            elements,
+        },
+    })
+}
+
+fn aliased<T>() -> Result<T> {
+    fail!(
+        Buffer,
+        "the send and the receive buffer are the same memory; use MPI_IN_PLACE if that is meant"
+    )
+}
+
+impl Blocks {
+    /// Whether no block has data.
+    fn is_empty(&self) -> bool {
+        match &self.places {
+            Places::Regular { count, element } => count * element.datatype.size() == 0,
+            Places::Varying { counts, .. } | Places::Each { counts, .. } => counts.iter().all(|&count| count == 0),
+        }
+    }
+
+    /// Refuses `other`, which is to be copied to or from this rank's block, if it is that block.
+    fn refuse_overlap(&self, other: *mut u8, rank: u32, empty: bool) -> Result<()> {
+        let rank = rank as usize;
+        let shift = match &self.places {
+            Places::Regular { count, element } => (rank * count) as isize * element.datatype.extent(),
+            Places::Varying { displs, element, .. } => displs[rank] * element.datatype.extent(),
+            Places::Each { displs, .. } => displs[rank],
+        };
+        if !empty && self.address.wrapping_offset(shift) == other {
+            return aliased();
+        }
+        Ok(())
+    }
+}

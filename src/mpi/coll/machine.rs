@@ -1,0 +1,356 @@
+//! # Safety
+//! Copies and reduces in the application's buffers: relies on the caller of a collective operation
+//! to own them, as the MPI standard demands, until the operation is over. Scratch memory is owned
+//! by the running operation, which outlives its messages.
+//!
+//! The machine that runs schedules: blocking, nonblocking and persistent operations alike.
+//!
+//! A blocking operation goes through its rounds waiting for each. A nonblocking one stands in
+//! [`Schedules`]; whenever messages have moved, [`advance`] takes it as far as it gets. An error in
+//! a message or in a reduction is kept and the remaining rounds are still done, so that the other
+//! ranks get their messages; the operation then ends with the first error.
+#![allow(unsafe_code)]
+
+use super::next_tag;
+use super::schedule::{BYTES, Base, Local, Message, SCRATCH_ALIGN, Schedule, Slice};
+use crate::mpi::buffer::Buffer;
+use crate::mpi::comm::{Comm, Plane};
+use crate::mpi::datatype::Datatype;
+use crate::mpi::error::{Class, Error, Result};
+use crate::mpi::op::Op;
+use crate::mpi::pt2pt::{self, Mode};
+use crate::mpi::request::{Kind, Request, RequestKey};
+use crate::mpi::status::Status;
+use crate::mpi::world::Hold;
+use std::mem::MaybeUninit;
+use std::rc::Rc;
+
+/// A datatype, and the handle that user functions get to see.
+#[derive(Clone, Debug)]
+pub struct Element {
+    /// The datatype.
+    pub datatype: Rc<Datatype>,
+    /// Its handle.
+    pub handle: i32,
+}
+
+/// One rank's part of a collective operation, ready to be run any number of times.
+pub struct Operation {
+    /// Whose operation.
+    pub comm: Rc<Comm>,
+    /// What is done.
+    pub schedule: Schedule,
+    /// [`Base::Send`].
+    pub send: *mut u8,
+    /// [`Base::Recv`].
+    pub recv: *mut u8,
+    /// The types that the schedule's kinds number, from 1 on.
+    pub types: Vec<Element>,
+    /// What its reductions compute.
+    pub op: Option<Rc<Op>>,
+}
+
+/// Nonblocking operations under way.
+#[derive(Default)]
+pub struct Schedules {
+    running: Vec<Running>,
+}
+
+/// An operation under way.
+struct Running {
+    operation: Rc<Operation>,
+    scratch: Scratch,
+    tag: i32,
+    /// The round that is being done.
+    round: usize,
+    /// Its messages, with the bytes that each receive must bring.
+    pending: Vec<(RequestKey, Option<usize>)>,
+    error: Option<Error>,
+    /// Of a nonblocking operation.
+    request: Option<RequestKey>,
+}
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line(#[allow(dead_code)] [MaybeUninit<u8>; SCRATCH_ALIGN]);
+const _: () = assert!(align_of::<Line>() == SCRATCH_ALIGN);
+
+/// Memory that is written before it is read, by the schedule's making.
+struct Scratch(Vec<Line>);
+
+impl Scratch {
+    fn new(len: usize) -> Scratch {
+        Scratch(Vec::with_capacity(len.div_ceil(SCRATCH_ALIGN)))
+    }
+
+    fn address(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Runs `operation` and waits for its end. Cost: that of its schedule.
+///
+/// # Errors
+/// `Truncate` or `Other` when a peer sent another number of bytes than expected; what a reduction says.
+pub fn run(hold: &mut Hold, operation: Operation) -> Result<()> {
+    let tag = next_tag(&operation.comm);
+    let mut running = Running::new(Rc::new(operation), tag);
+    while !running.is_finished() {
+        if let Err(error) = running.blocking_round(hold) {
+            // The job is broken and messages may still point into the scratch memory: let it be.
+            std::mem::forget(running);
+            return Err(error);
+        }
+    }
+    running.error.take().map_or(Ok(()), Err)
+}
+
+/// Starts `operation` under a tag from [`next_tag`] and returns its request.
+///
+/// # Errors
+/// A peer that left the protocol; too many requests.
+pub fn start(hold: &mut Hold, operation: Rc<Operation>, tag: i32) -> Result<RequestKey> {
+    let key = hold.add_request(Request::new(Kind::Collective, Some(operation.comm.clone())))?;
+    let mut running = Running::new(operation, tag);
+    running.request = Some(key);
+    let started = running.start_round(hold).and_then(|()| running.proceed(hold));
+    match started {
+        Ok(true) => return Ok(key),
+        Ok(false) => hold.schedules.running.push(running),
+        Err(error) => {
+            // As in `run`.
+            std::mem::forget(running);
+            return Err(error);
+        }
+    }
+    Ok(key)
+}
+
+/// Takes every nonblocking operation as far as it gets without waiting. Cost: one look when there
+/// is none.
+///
+/// # Errors
+/// A peer that left the protocol.
+#[inline]
+pub fn advance(hold: &mut Hold) -> Result<()> {
+    if hold.schedules.running.is_empty() {
+        return Ok(());
+    }
+    advance_all(hold)
+}
+
+fn advance_all(hold: &mut Hold) -> Result<()> {
+    // User functions run with the state released; what they or other threads start meanwhile is
+    // pushed to the empty list that stands in for this one.
+    let mut list = std::mem::take(&mut hold.schedules.running);
+    let mut result = Ok(());
+    list.retain_mut(|running| match running.proceed(hold) {
+        Ok(finished) => !finished,
+        Err(error) => {
+            result = Err(error);
+            true
+        }
+    });
+    list.append(&mut hold.schedules.running);
+    hold.schedules.running = list;
+    result
+}
+
+impl Operation {
+    fn address(&self, scratch: &mut Scratch, slice: Slice) -> *mut u8 {
+        let base = match slice.base {
+            Base::Send => self.send,
+            Base::Recv => self.recv,
+            Base::Scratch => scratch.address(),
+        };
+        base.wrapping_offset(slice.offset)
+    }
+
+    fn buffer(&self, scratch: &mut Scratch, slice: Slice) -> Buffer {
+        let address = self.address(scratch, slice);
+        match slice.kind {
+            BYTES => Buffer::bytes(address, slice.len),
+            kind => Buffer::typed(address, slice.count, &self.types[kind as usize - 1].datatype),
+        }
+    }
+}
+
+impl Running {
+    fn new(operation: Rc<Operation>, tag: i32) -> Running {
+        Running {
+            scratch: Scratch::new(operation.schedule.scratch),
+            operation,
+            tag,
+            round: 0,
+            pending: Vec::new(),
+            error: None,
+            request: None,
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.round == self.operation.schedule.rounds.len()
+    }
+
+    /// Does the round and waits for it. A lone receive waits for its message without a request.
+    fn blocking_round(&mut self, hold: &mut Hold) -> Result<()> {
+        let operation = self.operation.clone();
+        let round = &operation.schedule.rounds[self.round];
+        let mut receives = round.messages.iter().filter_map(|message| match message {
+            Message::Recv { from, slice } => Some((*from, *slice)),
+            Message::Send { .. } => None,
+        });
+        let lone = match (receives.next(), receives.next()) {
+            (Some(lone), None) => Some(lone),
+            _ => None,
+        };
+        self.start_messages(hold, lone.is_some())?;
+        if let Some((from, slice)) = lone {
+            let buffer = operation.buffer(&mut self.scratch, slice);
+            let got = pt2pt::recv(hold, &operation.comm, Plane::Collective, buffer, from as i32, self.tag);
+            self.take(got, Some(slice.len));
+        }
+        if !self.pending.is_empty() {
+            hold.wait_until(None, |hold| Ok(self.messages_over(hold)))?;
+        }
+        self.end_round(hold);
+        Ok(())
+    }
+
+    /// Goes on until messages have to be waited for; true when the operation is over.
+    fn proceed(&mut self, hold: &mut Hold) -> Result<bool> {
+        while !self.is_finished() {
+            if !self.messages_over(hold) {
+                return Ok(false);
+            }
+            self.end_round(hold);
+            self.start_round(hold)?;
+        }
+        if let Some(key) = self.request.take() {
+            hold.complete(key, Status::EMPTY, self.error.take());
+        }
+        Ok(true)
+    }
+
+    fn start_round(&mut self, hold: &mut Hold) -> Result<()> {
+        if self.is_finished() {
+            return Ok(());
+        }
+        self.start_messages(hold, false)
+    }
+
+    /// Starts the round's messages, receives first; without the receives if `sends_only`.
+    fn start_messages(&mut self, hold: &mut Hold, sends_only: bool) -> Result<()> {
+        let operation = self.operation.clone();
+        let messages = &operation.schedule.rounds[self.round].messages;
+        if !sends_only {
+            for message in messages {
+                if let Message::Recv { from, slice } = *message {
+                    let buffer = operation.buffer(&mut self.scratch, slice);
+                    let from = from as i32;
+                    let key = pt2pt::irecv(hold, &operation.comm, Plane::Collective, buffer, from, self.tag)?;
+                    self.pending.push((key, Some(slice.len)));
+                }
+            }
+        }
+        for message in messages {
+            if let Message::Send { to, slice } = *message {
+                let buffer = operation.buffer(&mut self.scratch, slice);
+                let comm = &operation.comm;
+                if !pt2pt::send_inline(hold, comm, Plane::Collective, &buffer, to, self.tag)? {
+                    let mode = Mode::Standard;
+                    let key = pt2pt::isend(hold, comm, Plane::Collective, buffer, to, self.tag, mode)?;
+                    self.pending.push((key, None));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn messages_over(&self, hold: &Hold) -> bool {
+        self.pending.iter().all(|&(key, _)| pt2pt::is_done(hold, key))
+    }
+
+    /// Frees the messages, does the local work, and turns to the next round.
+    fn end_round(&mut self, hold: &mut Hold) {
+        for (key, expected) in std::mem::take(&mut self.pending) {
+            let got = pt2pt::finish(hold, key);
+            self.take(got, expected);
+        }
+        let operation = self.operation.clone();
+        for local in &operation.schedule.rounds[self.round].local {
+            if let Err(error) = self.work(hold, &operation, local) {
+                self.error.get_or_insert(error);
+            }
+        }
+        self.round += 1;
+    }
+
+    /// Keeps the error of a message, or that a receive brought too little.
+    fn take(&mut self, got: Result<Status>, expected: Option<usize>) {
+        let error = match (got, expected) {
+            (Err(error), _) => error,
+            (Ok(status), Some(expected)) if status.bytes != expected as u64 => {
+                let Status { source, bytes, .. } = status;
+                let text = format!(
+                    "rank {source} sent {bytes} bytes where {expected} were expected: \
+                     counts or datatypes differ between the ranks of the collective operation"
+                );
+                Error::new(Class::Other, text)
+            }
+            _ => return,
+        };
+        self.error.get_or_insert(error);
+    }
+
+    fn work(&mut self, hold: &mut Hold, operation: &Operation, local: &Local) -> Result<()> {
+        match *local {
+            Local::Copy { from, to } => {
+                let from = operation.buffer(&mut self.scratch, from);
+                let to = operation.buffer(&mut self.scratch, to);
+                // SAFETY: both buffers are the operation's while it runs, and a schedule copies
+                // between places that do not overlap.
+                unsafe { copy(&from, &to) };
+                Ok(())
+            }
+            Local::Reduce { left, right } => {
+                let Some(op) = &operation.op else {
+                    return Err(Error::new(Class::Intern, "a reduction without an operation"));
+                };
+                let element = &operation.types[left.kind as usize - 1];
+                let (count, handle) = (left.count, element.handle);
+                let left = operation.address(&mut self.scratch, left);
+                let right = operation.address(&mut self.scratch, right);
+                // SAFETY: as above; `right` is never the send buffer.
+                unsafe { op.reduce(hold, &element.datatype, handle, left, right, count) }
+            }
+        }
+    }
+}
+
+/// Copies the data of `from` to `to`, as far as both go.
+///
+/// # Safety
+/// `from` is readable, `to` writable, and they do not overlap.
+pub unsafe fn copy(from: &Buffer, to: &Buffer) {
+    let len = from.len().min(to.len());
+    if from.is_in_a_row() {
+        // SAFETY: the caller's promise; `len` bytes lie at the address.
+        return unsafe { to.unpack(0, from.address, len) };
+    }
+    if to.is_in_a_row() {
+        // SAFETY: as above.
+        return unsafe { from.pack(0, to.address, len) };
+    }
+    let mut piece = [0u8; 4096];
+    let mut done = 0;
+    while done < len {
+        let step = piece.len().min(len - done);
+        // SAFETY: as above; the piece holds `step` bytes.
+        unsafe {
+            from.pack(done, piece.as_mut_ptr(), step);
+            to.unpack(done, piece.as_ptr(), step);
+        }
+        done += step;
+    }
+}

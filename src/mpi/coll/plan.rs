@@ -1,0 +1,526 @@
+//! From the arguments of a collective operation to its schedule: which algorithm is taken when.
+//!
+//! The choice depends only on what all ranks know alike: the number of ranks, bytes of data
+//! (type signatures must agree, datatypes need not), and whether the operation commutes.
+
+use super::inter::{self, Sides};
+use super::machine::{Element, Operation};
+use super::reduce::Vector;
+use super::schedule::{Area, Base, Member, Schedule, Shape, Slice};
+use super::{allgather, allreduce, alltoall, barrier as barriers, bcast as bcasts, gather as gathers};
+use super::{reduce as reduces, reduce_scatter as reduce_scatters, scan as scans, scatter as scatters};
+use crate::mpi::comm::Comm;
+use crate::mpi::op::Op;
+use std::ptr::null_mut;
+use std::rc::Rc;
+
+/// Bytes from which a broadcast is scattered and gathered rather than sent down a tree.
+const LONG_BCAST: usize = 64 << 10;
+/// Ranks from which that can pay.
+const MANY_BCAST: u32 = 5;
+/// Bytes from which a reduction works by halves.
+const LONG_REDUCE: usize = 16 << 10;
+/// Bytes of a block up to which gather and scatter forward blocks along a tree.
+const SHORT_BLOCK: usize = 2 << 10;
+/// Ranks from which that can pay.
+const MANY_BLOCKS: u32 = 5;
+/// Bytes in all up to which an allgather doubles distances.
+const SHORT_ALLGATHER: usize = 32 << 10;
+/// Bytes of a block up to which an alltoall forwards blocks.
+const SHORT_ALLTOALL: usize = 256;
+/// Ranks from which that can pay.
+const MANY_ALLTOALL: u32 = 8;
+
+/// The root of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// This rank: of the group, or of the remote group of an intercommunicator.
+    Rank(u32),
+    /// I am the root, for the remote group (`MPI_ROOT`).
+    Here,
+    /// The root is another rank of my group (`MPI_PROC_NULL` in an intercommunicator).
+    Beside,
+}
+
+/// A buffer argument.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// Address.
+    pub address: *mut u8,
+    /// Number of elements.
+    pub count: usize,
+    /// Their type.
+    pub element: Element,
+}
+
+/// A buffer argument with a block for each rank.
+#[derive(Clone, Debug)]
+pub struct Blocks {
+    /// Address.
+    pub address: *mut u8,
+    /// Where the blocks lie.
+    pub places: Places,
+}
+
+/// Where the blocks of a buffer lie.
+#[derive(Clone, Debug)]
+pub enum Places {
+    /// One after the other, of the same size.
+    Regular {
+        /// Elements of one block.
+        count: usize,
+        /// Their type.
+        element: Element,
+    },
+    /// At displacements in elements.
+    Varying {
+        /// Elements of each block.
+        counts: Vec<usize>,
+        /// Where each starts.
+        displs: Vec<isize>,
+        /// The type of all.
+        element: Element,
+    },
+    /// At displacements in bytes, of different types.
+    Each {
+        /// Elements of each block.
+        counts: Vec<usize>,
+        /// Where each starts.
+        displs: Vec<isize>,
+        /// The type of each.
+        elements: Vec<Element>,
+    },
+}
+
+/// The arguments that all reductions have. `send` is `None` in place.
+pub struct Reduction {
+    /// This rank's operand.
+    pub send: Option<*mut u8>,
+    /// Where the result goes (and where the operand is, in place).
+    pub recv: *mut u8,
+    /// Number of elements.
+    pub count: usize,
+    /// Their type.
+    pub element: Element,
+    /// What is computed.
+    pub op: Rc<Op>,
+}
+
+/// An operation in the making.
+struct Draft {
+    operation: Operation,
+    me: Member,
+}
+
+/// Blocks as slices.
+enum Table {
+    Regular(Area, usize),
+    Varying(Area, Vec<usize>, Vec<isize>),
+    Each(Vec<Area>, Vec<usize>),
+}
+
+impl Table {
+    fn slice(&self, rank: u32) -> Slice {
+        let rank = rank as usize;
+        match self {
+            Table::Regular(area, count) => area.slice(rank * count, *count),
+            Table::Varying(area, counts, displs) => {
+                let shift = displs[rank] * area.shape.extent;
+                let offset = area.offset + shift;
+                Area { offset, ..*area }.slice(0, counts[rank])
+            }
+            Table::Each(areas, counts) => areas[rank].slice(0, counts[rank]),
+        }
+    }
+
+    /// Bytes of a block when all have the same size.
+    fn block(&self) -> Option<usize> {
+        match self {
+            Table::Regular(area, count) => Some(area.shape.size * count),
+            _ => None,
+        }
+    }
+}
+
+impl Draft {
+    fn new(comm: &Rc<Comm>) -> Draft {
+        let (rank, size) = (comm.rank, comm.size());
+        Draft {
+            operation: Operation {
+                comm: comm.clone(),
+                schedule: Schedule::default(),
+                send: null_mut(),
+                recv: null_mut(),
+                types: Vec::new(),
+                op: None,
+            },
+            me: Member { rank, size },
+        }
+    }
+
+    /// Both sides of an intercommunicator.
+    fn sides(&self) -> Option<Sides> {
+        let remote = self.operation.comm.remote.as_ref()?.size();
+        Some(Sides { me: self.me, remote })
+    }
+
+    fn shape(&mut self, element: &Element) -> Shape {
+        let datatype = &element.datatype;
+        self.operation.types.push(element.clone());
+        Shape {
+            kind: self.operation.types.len() as u32,
+            size: datatype.size(),
+            extent: datatype.extent(),
+            true_lb: datatype.true_lb(),
+            true_extent: datatype.true_extent() as usize,
+        }
+    }
+
+    fn area(&mut self, base: Base, address: *mut u8, element: &Element) -> Area {
+        match base {
+            Base::Send => self.operation.send = address,
+            Base::Recv => self.operation.recv = address,
+            Base::Scratch => {}
+        }
+        let shape = self.shape(element);
+        Area { base, offset: 0, shape }
+    }
+
+    fn data(&mut self, base: Base, data: &Data) -> Slice {
+        self.area(base, data.address, &data.element).slice(0, data.count)
+    }
+
+    fn table(&mut self, base: Base, blocks: Blocks) -> Table {
+        let address = blocks.address;
+        match blocks.places {
+            Places::Regular { count, element } => Table::Regular(self.area(base, address, &element), count),
+            Places::Varying {
+                counts,
+                displs,
+                element,
+            } => Table::Varying(self.area(base, address, &element), counts, displs),
+            Places::Each {
+                counts,
+                displs,
+                elements,
+            } => {
+                let at = |(element, &offset): (&Element, &isize)| Area {
+                    offset,
+                    ..self.area(base, address, element)
+                };
+                Table::Each(elements.iter().zip(&displs).map(at).collect(), counts)
+            }
+        }
+    }
+
+    fn vector(&mut self, reduction: &Reduction) -> Vector {
+        self.operation.op = Some(reduction.op.clone());
+        let recv = self.area(Base::Recv, reduction.recv, &reduction.element);
+        let send = match reduction.send {
+            Some(address) => {
+                self.operation.send = address;
+                Area {
+                    base: Base::Send,
+                    ..recv
+                }
+            }
+            None => recv,
+        };
+        let count = reduction.count;
+        Vector { send, recv, count }
+    }
+}
+
+/// `MPI_Barrier`.
+pub fn barrier(comm: &Rc<Comm>) -> Operation {
+    let mut draft = Draft::new(comm);
+    match draft.sides() {
+        Some(sides) => inter::barrier(&mut draft.operation.schedule, sides),
+        None => barriers::dissemination(&mut draft.operation.schedule, draft.me),
+    }
+    draft.operation
+}
+
+/// `MPI_Bcast`.
+pub fn bcast(comm: &Rc<Comm>, root: Root, data: &Data) -> Operation {
+    let mut draft = Draft::new(comm);
+    let slice = draft.data(Base::Recv, data);
+    let sides = draft.sides();
+    let schedule = &mut draft.operation.schedule;
+    match (sides, root) {
+        (Some(sides), Root::Here) => inter::send_to_all(schedule, sides, |_| slice),
+        (Some(_), Root::Rank(root)) => schedule.round().recv(root, slice),
+        (None, Root::Rank(root)) => intra_bcast(schedule, draft.me, root, slice, data),
+        _ => {}
+    }
+    draft.operation
+}
+
+fn intra_bcast(schedule: &mut Schedule, me: Member, root: u32, slice: Slice, data: &Data) {
+    if slice.len < LONG_BCAST || me.size < MANY_BCAST {
+        return bcasts::binomial(schedule, me, root, slice);
+    }
+    // Parts must be cut at the same bytes everywhere, whatever the datatypes: other layouts are packed.
+    let datatype = &data.element.datatype;
+    if datatype.is_contiguous() {
+        let bytes = Area::bytes(Base::Recv, datatype.true_lb());
+        return bcasts::scatter_ring(schedule, me, root, bytes, slice.len);
+    }
+    let packed = schedule.reserve(slice.len);
+    if me.rank == root {
+        schedule.round().copy(slice, packed.slice(0, slice.len));
+    }
+    bcasts::scatter_ring(schedule, me, root, packed, slice.len);
+    if me.rank != root {
+        schedule.last().copy(packed.slice(0, slice.len), slice);
+    }
+}
+
+/// `MPI_Gather` and `MPI_Gatherv`. `send` is `None` in place and where the root is beside; `recv`
+/// is there at the root.
+pub fn gather(comm: &Rc<Comm>, root: Root, send: Option<&Data>, recv: Option<Blocks>) -> Operation {
+    let mut draft = Draft::new(comm);
+    let mine = send.map(|data| draft.data(Base::Send, data));
+    // Gather or Gatherv must be told at every rank alike: only the root's arguments differ in form.
+    let table = recv.map(|blocks| draft.table(Base::Recv, blocks));
+    let place = |rank: u32| table.as_ref().map_or(Slice::EMPTY, |table| table.slice(rank));
+    let (sides, me) = (draft.sides(), draft.me);
+    let schedule = &mut draft.operation.schedule;
+    match (sides, root) {
+        (Some(sides), Root::Here) => inter::recv_from_all(schedule, sides, place),
+        (Some(_), Root::Rank(root)) => {
+            if let Some(mine) = mine {
+                schedule.round().send(root, mine);
+            }
+        }
+        (None, Root::Rank(root)) => gathers::linear(schedule, me, root, mine, place),
+        _ => {}
+    }
+    draft.operation
+}
+
+/// `MPI_Gather` along a tree, for short blocks in an intracommunicator; otherwise as [`gather`].
+pub fn gather_regular(comm: &Rc<Comm>, root: Root, send: Option<&Data>, recv: Option<Blocks>) -> Operation {
+    let block = send.map(Data::len).or_else(|| recv.as_ref()?.block()).unwrap_or(0);
+    let Root::Rank(rank) = root else {
+        return gather(comm, root, send, recv);
+    };
+    if comm.is_inter() || block > SHORT_BLOCK || comm.size() < MANY_BLOCKS {
+        return gather(comm, root, send, recv);
+    }
+    let mut draft = Draft::new(comm);
+    let mine = send.map(|data| draft.data(Base::Send, data));
+    let table = recv.map(|blocks| draft.table(Base::Recv, blocks));
+    let place = |rank: u32| table.as_ref().map_or(Slice::EMPTY, |table| table.slice(rank));
+    gathers::binomial(&mut draft.operation.schedule, draft.me, rank, block, mine, place);
+    draft.operation
+}
+
+/// `MPI_Scatter` and `MPI_Scatterv`; arguments mirror those of [`gather`].
+pub fn scatter(comm: &Rc<Comm>, root: Root, send: Option<Blocks>, recv: Option<&Data>) -> Operation {
+    let mut draft = Draft::new(comm);
+    let mine = recv.map(|data| draft.data(Base::Recv, data));
+    let table = send.map(|blocks| draft.table(Base::Send, blocks));
+    let place = |rank: u32| table.as_ref().map_or(Slice::EMPTY, |table| table.slice(rank));
+    let (sides, me) = (draft.sides(), draft.me);
+    let schedule = &mut draft.operation.schedule;
+    match (sides, root) {
+        (Some(sides), Root::Here) => inter::send_to_all(schedule, sides, place),
+        (Some(_), Root::Rank(root)) => {
+            if let Some(mine) = mine {
+                schedule.round().recv(root, mine);
+            }
+        }
+        (None, Root::Rank(root)) => scatters::linear(schedule, me, root, mine, place),
+        _ => {}
+    }
+    draft.operation
+}
+
+/// `MPI_Scatter` along a tree, for short blocks in an intracommunicator; otherwise as [`scatter`].
+pub fn scatter_regular(comm: &Rc<Comm>, root: Root, send: Option<Blocks>, recv: Option<&Data>) -> Operation {
+    let block = recv.map(Data::len).or_else(|| send.as_ref()?.block()).unwrap_or(0);
+    let Root::Rank(rank) = root else {
+        return scatter(comm, root, send, recv);
+    };
+    if comm.is_inter() || block > SHORT_BLOCK || comm.size() < MANY_BLOCKS {
+        return scatter(comm, root, send, recv);
+    }
+    let mut draft = Draft::new(comm);
+    let mine = recv.map(|data| draft.data(Base::Recv, data));
+    let table = send.map(|blocks| draft.table(Base::Send, blocks));
+    let place = |rank: u32| table.as_ref().map_or(Slice::EMPTY, |table| table.slice(rank));
+    scatters::binomial(&mut draft.operation.schedule, draft.me, rank, block, mine, place);
+    draft.operation
+}
+
+/// `MPI_Allgather` and `MPI_Allgatherv`; `send` is `None` in place.
+pub fn allgather(comm: &Rc<Comm>, send: Option<&Data>, recv: Blocks) -> Operation {
+    let mut draft = Draft::new(comm);
+    let mine = send.map(|data| draft.data(Base::Send, data));
+    let table = draft.table(Base::Recv, recv);
+    let (sides, me) = (draft.sides(), draft.me);
+    let schedule = &mut draft.operation.schedule;
+    let mine = mine.unwrap_or_else(|| table.slice(me.rank));
+    let place = |rank: u32| table.slice(rank);
+    if let Some(sides) = sides {
+        inter::exchange(schedule, sides, |_| mine, place);
+        return draft.operation;
+    }
+    let total: usize = (0..me.size).map(|rank| place(rank).len).sum();
+    if let Some(block) = table.block().filter(|_| total <= SHORT_ALLGATHER) {
+        allgather::bruck(schedule, me, block, mine, place);
+        return draft.operation;
+    }
+    schedule.round().copy(mine, place(me.rank));
+    if total <= SHORT_ALLGATHER {
+        allgather::spread(schedule, me, place);
+    } else {
+        allgather::ring(schedule, me, place);
+    }
+    draft.operation
+}
+
+/// `MPI_Alltoall`, `MPI_Alltoallv` and `MPI_Alltoallw`; `send` is `None` in place.
+pub fn alltoall(comm: &Rc<Comm>, send: Option<Blocks>, recv: Blocks) -> Operation {
+    let mut draft = Draft::new(comm);
+    let from = send.map(|blocks| draft.table(Base::Send, blocks));
+    let to = draft.table(Base::Recv, recv);
+    let (sides, me) = (draft.sides(), draft.me);
+    let schedule = &mut draft.operation.schedule;
+    let to_place = |rank: u32| to.slice(rank);
+    let Some(from) = from else {
+        // In place: what is sent is packed before anything is received over it.
+        let packed: Vec<Slice> = (0..me.size)
+            .map(|rank| {
+                let len = to.slice(rank).len;
+                schedule.reserve(len).slice(0, len)
+            })
+            .collect();
+        let round = schedule.round();
+        for rank in (0..me.size).filter(|&rank| rank != me.rank) {
+            round.copy(to.slice(rank), packed[rank as usize]);
+        }
+        let from = |rank: u32| {
+            if rank == me.rank {
+                to.slice(rank)
+            } else {
+                packed[rank as usize]
+            }
+        };
+        alltoall::windowed(schedule, me, from, to_place);
+        return draft.operation;
+    };
+    let from_place = |rank: u32| from.slice(rank);
+    if let Some(sides) = sides {
+        inter::exchange(schedule, sides, from_place, to_place);
+        return draft.operation;
+    }
+    match to.block() {
+        Some(block) if block <= SHORT_ALLTOALL && me.size >= MANY_ALLTOALL => {
+            alltoall::bruck(schedule, me, block, from_place, to_place);
+        }
+        _ => alltoall::windowed(schedule, me, from_place, to_place),
+    }
+    draft.operation
+}
+
+/// `MPI_Reduce`.
+pub fn reduce(comm: &Rc<Comm>, root: Root, reduction: &Reduction) -> Operation {
+    let mut draft = Draft::new(comm);
+    let vector = draft.vector(reduction);
+    let (sides, me) = (draft.sides(), draft.me);
+    let schedule = &mut draft.operation.schedule;
+    let whole = vector.send.slice(0, vector.count);
+    match (sides, root) {
+        _ if whole.len == 0 => {}
+        (Some(sides), Root::Here) => inter::reduce(schedule, sides, &vector),
+        (Some(_), Root::Rank(root)) => schedule.round().send(root, whole),
+        (None, Root::Rank(root)) if by_halves(me, &vector) => reduces::halving(schedule, me, root, &vector),
+        (None, Root::Rank(root)) => reduces::binomial(schedule, me, root, reduction.op.commutes, &vector),
+        _ => {}
+    }
+    draft.operation
+}
+
+/// `MPI_Allreduce`.
+pub fn allreduce(comm: &Rc<Comm>, reduction: &Reduction) -> Operation {
+    let mut draft = Draft::new(comm);
+    let vector = draft.vector(reduction);
+    let (sides, me) = (draft.sides(), draft.me);
+    let schedule = &mut draft.operation.schedule;
+    if vector.count * vector.send.shape.size == 0 {
+        return draft.operation;
+    }
+    match sides {
+        Some(sides) => inter::allreduce(schedule, sides, &vector),
+        None if by_halves(me, &vector) => allreduce::halving(schedule, me, &vector),
+        None => allreduce::recursive_doubling(schedule, me, &vector),
+    }
+    draft.operation
+}
+
+fn by_halves(me: Member, vector: &Vector) -> bool {
+    vector.count * vector.send.shape.size >= LONG_REDUCE && vector.count >= me.size as usize
+}
+
+/// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`; `counts` are those of my group's blocks.
+pub fn reduce_scatter(comm: &Rc<Comm>, reduction: &Reduction, counts: &[usize]) -> Operation {
+    let mut draft = Draft::new(comm);
+    let vector = draft.vector(reduction);
+    let (sides, me) = (draft.sides(), draft.me);
+    let schedule = &mut draft.operation.schedule;
+    let block = |rank: u32| {
+        let before = counts[..rank as usize].iter().sum();
+        (before, counts[rank as usize])
+    };
+    match sides {
+        _ if vector.count * vector.send.shape.size == 0 => {}
+        Some(sides) => {
+            let whole = reduces::without_recv(schedule, &vector);
+            inter::allreduce(schedule, sides, &whole);
+            let (first, count) = block(me.rank);
+            schedule
+                .last()
+                .copy(whole.recv.slice(first, count), vector.recv.slice(0, count));
+        }
+        None => reduce_scatters::exchange(schedule, me, &vector, block),
+    }
+    draft.operation
+}
+
+/// `MPI_Scan`, or `MPI_Exscan` if `exclusive`.
+pub fn scan(comm: &Rc<Comm>, reduction: &Reduction, exclusive: bool) -> Operation {
+    let mut draft = Draft::new(comm);
+    let vector = draft.vector(reduction);
+    let me = draft.me;
+    let schedule = &mut draft.operation.schedule;
+    match exclusive {
+        _ if vector.count * vector.send.shape.size == 0 => {}
+        true => scans::exclusive(schedule, me, &vector),
+        false => scans::inclusive(schedule, me, &vector),
+    }
+    draft.operation
+}
+
+impl Data {
+    /// Bytes of data.
+    pub fn len(&self) -> usize {
+        self.count * self.element.datatype.size()
+    }
+
+    /// Whether there is no data.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Blocks {
+    /// Bytes of data in a block, when all have the same size.
+    fn block(&self) -> Option<usize> {
+        match &self.places {
+            Places::Regular { count, element } => Some(count * element.datatype.size()),
+            _ => None,
+        }
+    }
+}

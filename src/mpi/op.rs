@@ -1,1 +1,0 @@
-//! Reduction operations (MPI-4.1 §6.9).
