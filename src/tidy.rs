@@ -18,7 +18,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
 const MODULES: [&str; 6] = ["sys", "shm", "channel", "mpi", "launch", "abi"];
 
 /// Where unsafe code may stand: directories, then single files.
-const UNSAFE: [&str; 12] = [
+const UNSAFE: &[&str] = &[
     "src/sys/",
     "src/shm/",
     "src/abi/",
