@@ -105,8 +105,9 @@ fn handle(name: &str, mut source: Source, code: c_int) -> c_int {
             };
             let meaning = describe(class).unwrap_or("Error class of the program");
             report(&format!(
-                "Abort({code}) on node {rank} (rank {rank} in comm {context}): Fatal error in {name}: \
-                 {meaning}, error stack:\n{name}: {text}"
+                "Abort({code}) on node {} (rank {rank} in comm {context}): Fatal error in {name}: \
+                 {meaning}, error stack:\n{name}: {text}",
+                rank_in_world()
             ));
             end_job(class & CLASS_MASK)
         }
