@@ -15,7 +15,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
 ];
 
 /// Everything a path can begin with after `crate::`.
-const MODULES: [&str; 6] = ["sys", "shm", "channel", "mpi", "launch", "abi"];
+const MODULES: &[&str] = &["sys", "shm", "channel", "mpi", "launch", "abi"];
 
 /// Where unsafe code may stand: directories, then single files.
 const UNSAFE: &[&str] = &[
