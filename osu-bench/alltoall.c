@@ -23,6 +23,8 @@ static void verify(const Run *run, unsigned seed)
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI All-to-All Personalized Exchange Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcf", COLLECTIVE_DEFAULTS(1)}, 0, 0, 1, call, put, verify};
+        {"MPI All-to-All Personalized Exchange Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcf",
+         COLLECTIVE_DEFAULTS(1)},
+        0, 0, 1, call, put, verify};
     return collective_main(argc, argv, &collective);
 }

@@ -10,6 +10,8 @@ static void call(const Run *run)
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI Barrier Latency Test", "Avg Latency(us)", NULL, "ixf", COLLECTIVE_DEFAULTS(0)}, 1, -1, 0, call, NULL, NULL};
+        {"MPI Barrier Latency Test", "Avg Latency(us)", NULL, "ixf",
+         COLLECTIVE_DEFAULTS(0)},
+        1, -1, 0, call, NULL, NULL};
     return collective_main(argc, argv, &collective);
 }

@@ -23,7 +23,8 @@ static double stream(const Window *w, size_t size)
 
 int main(int argc, char **argv)
 {
-    static const Benchmark benchmark = {"MPI Bandwidth Test", "Size      Bandwidth (MB/s)", "MPI_CHAR", "mixcWF", WINDOW_DEFAULTS};
+    static const Benchmark benchmark = {
+        "MPI Bandwidth Test", "Size      Bandwidth (MB/s)", "MPI_CHAR", "mixcWF", WINDOW_DEFAULTS};
     begin(&argc, &argv, &benchmark, MPI_THREAD_SINGLE);
     need_two("bw");
     Window w = window();

@@ -15,6 +15,8 @@ static void verify(const Run *run, unsigned seed)
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI Reduce Latency Test", "Size       Avg Latency(us)", "MPI_FLOAT", "mixcf", COLLECTIVE_DEFAULTS(4)}, 1, 1, sizeof(float), call, put_terms, verify};
+        {"MPI Reduce Latency Test", "Size       Avg Latency(us)", "MPI_FLOAT", "mixcf",
+         COLLECTIVE_DEFAULTS(4)},
+        1, 1, sizeof(float), call, put_terms, verify};
     return collective_main(argc, argv, &collective);
 }

@@ -17,6 +17,8 @@ static void verify(const Run *run, unsigned seed) { check(run->receive, run->byt
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI Scatter Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcf", COLLECTIVE_DEFAULTS(1)}, 0, 1, 1, call, put, verify};
+        {"MPI Scatter Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcf",
+         COLLECTIVE_DEFAULTS(1)},
+        0, 1, 1, call, put, verify};
     return collective_main(argc, argv, &collective);
 }
