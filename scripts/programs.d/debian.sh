@@ -1,0 +1,82 @@
+# Debian's binaries for MPICH (linked to libmpich.so.12): NetPIPE and ScaLAPACK's tests; read by scripts/programs.
+
+debian_fetch() {
+    local scalapack
+    scalapack=$(apt_lists && apt-cache depends scalapack-mpi-test | grep -o 'libscalapack-mpich[^ <>]*' | sort -u | head -n 1)
+    packages mpich "netpipe-mpich2 $scalapack scalapack-test-common mpich" scalapack-mpi-test || die "Debian's packages could not be fetched"
+}
+
+netpipe_check() { # OPTION...
+    debian_fetch
+    local bin=$DEBIAN/bin/NPmpich2 lines
+    ours "$bin"
+    ranks 2 60 "$bin" -i -u 300000 "$@"
+    grep -aq 'Integrity check failed' "$LOG" && die "$(grep -a -m 1 'Integrity check failed' "$LOG")"
+    lines=$(grep -ac 'Integrity check passed' "$LOG")
+    [ "$lines" -ge 20 ] || die "only $lines sizes were checked"
+    say "$lines sizes intact"
+}
+netpipe_modes() {
+    debian_fetch
+    local bin=$DEBIAN/bin/NPmpich2 options lines
+    ours "$bin"
+    # Ping-pong, preposted receives, synchronous sends, both directions at once, one direction, cold cache.
+    for options in "" -a -S "-2 -a" -s -I; do
+        ranks 2 60 "$bin" -n 10 -u 4200000 $options
+        lines=$(grep -ac ' bytes .* Mbps in ' "$LOG")
+    done
+    [ "$lines" -ge 600 ] || die "only $lines of the measurements were made"
+    say "$lines measurements in 6 modes"
+}
+# scalapack BINARY DATA RANKS PASSED: the program's own counts must say PASSED passed and none failed.
+scalapack() {
+    debian_fetch
+    local bin passed failed
+    bin=$(find "$DEBIAN/lib" -path "*mpich-tests/*" -name "$1" -type f | head -n 1)
+    [ -x "$bin" ] || die "scalapack-mpi-test has no $1"
+    cp "$DEBIAN/share/scalapack/$2" . || die "scalapack-test-common has no $2"
+    ours "$bin"
+    ranks "$3" 120 "$bin"
+    read -r passed failed < <(scalapack_counts)
+    [ "$failed" = 0 ] && [ "$passed" = "$4" ] || die "$passed passed, $failed failed, expected $4 and 0"
+    grep -qi 'END OF TESTS' "$LOG" || die "the program did not reach its end"
+    say "$passed passed, $failed failed"
+}
+# Sums the counts of both kinds of summary: sentences (LU, QR) and a table by subroutine (PBLAS).
+scalapack_counts() {
+    awk '/tests completed and passed/ { p += $1 }
+         /tests completed and failed/ { f += $1 }
+         /^ *\|  P[A-Z0-9]+ / { p += $4; f += $5 }
+         END { print p + 0, f + 0 }' "$LOG"
+}
+# Every test program whose input is named after it: none may report a failure.
+scalapack_all() { # RANKS
+    debian_fetch
+    local bin name failed total=0
+    cp "$DEBIAN"/share/scalapack/*.dat "$DEBIAN"/share/scalapack/PBLAS/*.dat . || die "no input files"
+    for bin in $(find "$DEBIAN/lib" -path '*mpich-tests/*' -type f \( -name 'x[sdcz]*' -o -name '*pb?tst' \) ! -path '*TIMING*' | sort); do
+        name=${bin##*/}
+        echo "== $name"
+        env "$MARK" LD_LIBRARY_PATH="$RUNPATHS" timeout -k 5 120 "$MPIRUN" -n "$1" "$bin" >"$name.out" 2>&1 || {
+            cat "$name.out"
+            die "$name ended with code $?"
+        }
+        cat "$name.out"
+        failed=$(LOG=$name.out scalapack_counts)
+        [ "${failed#* }" = 0 ] || die "$name: ${failed#* } failed"
+        total=$((total + ${failed% *}))
+    done
+    [ "$total" -ge 1000 ] || die "only $total tests"
+    say "$total passed, 0 failed"
+}
+
+debian_programs() {
+    prog netpipe-check default netpipe_check
+    prog netpipe-check-preposted default netpipe_check -a
+    prog netpipe-modes default netpipe_modes
+    prog scalapack-xdlu default scalapack xdlu LU.dat 2 60
+    prog scalapack-xdqr default scalapack xdqr QR.dat 2 88
+    prog scalapack-dpb1tst default scalapack dpb1tst PBLAS/PDBLAS1TST.dat 2 64
+    prog scalapack-all-2 slow scalapack_all 2
+    prog scalapack-all-4 slow scalapack_all 4
+}

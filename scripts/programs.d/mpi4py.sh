@@ -1,0 +1,85 @@
+# mpi4py's wheel from PyPI and the tests of its source distribution; read by scripts/programs.
+
+MPI4PY_VERSION=4.1.2
+mpi4py_fetch() {
+    wheel mpi4py $MPI4PY_VERSION && once pypi-numpy "$PYTHON" -m pip install -q numpy &&
+        once mpi4py-source mpi4py_source || die "mpi4py could not be fetched (see $CACHE/logs/fetch.log)"
+    TESTS=$CACHE/mpi4py-$MPI4PY_VERSION/test
+    PYTHONPATH=$(site mpi4py)
+    export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
+}
+mpi4py_source() {
+    rm -rf "$CACHE/sdist" &&
+        "$PYTHON" -m pip download -q --no-deps --no-binary mpi4py -d "$CACHE/sdist" "mpi4py==$MPI4PY_VERSION" &&
+        tar -C "$CACHE" -xzf "$CACHE/sdist/mpi4py-$MPI4PY_VERSION.tar.gz"
+}
+# mpi4py_import: found by the loader's path, then by MPI4PY_LIBMPI; only the library under test may be mapped.
+mpi4py_import() {
+    mpi4py_fetch
+    local program='
+import re
+from mpi4py import MPI
+libraries = {line.split()[-1] for line in open("/proc/self/maps") if re.search(r"/lib(mpi|mpich|open-pal)[^/]*\.so", line)}
+print("mapped", *sorted(libraries))
+print(MPI.Get_library_version().splitlines()[0])'
+    local mapped allowed
+    LD_LIBRARY_PATH=$RUNPATHS limited 30 "$PYTHON" -c "$program"
+    MPI4PY_LIBMPI=$PREFIX/lib/libmpi.so.12 limited 30 "$PYTHON" -c "$program"
+    allowed=$(realpath "$PREFIX/lib/libmpi.so.12")
+    for mapped in $(sed -n 's/^mapped //p' "$LOG"); do
+        [ "$(realpath "$mapped")" = "$allowed" ] || [[ $mapped == "$PREFIX"/lib/* ]] || die "$mapped is mapped"
+    done
+    [ "$(grep -c '^mapped ..*' "$LOG")" = 2 ] || die "$(reason)"
+    say "$(tail -n 1 "$LOG")"
+}
+mpi4py_hello() { # RANKS
+    mpi4py_fetch
+    ranks "$1" 30 "$PYTHON" -m mpi4py.bench helloworld
+    local rank
+    for ((rank = 0; rank < $1; rank++)); do
+        grep -q "I am process $rank of $1 " "$LOG" || die "no line of process $rank of $1"
+    done
+    say "$1 greetings"
+}
+mpi4py_ring() { # RANKS
+    mpi4py_fetch
+    ranks "$1" 60 "$PYTHON" -m mpi4py.bench ringtest -l 100 -n 1000
+    ranks "$1" 60 "$PYTHON" -m mpi4py.bench ringtest -l 5 -n 4000000
+    [ "$(grep -c "loops = .*($1 processes" "$LOG")" = 2 ] || die "$(reason)"
+    say "1 KB and 4 MB around $1 ranks"
+}
+# mpi4py_tests RANKS LIMIT MODULE...: every rank must have run tests and found them right.
+mpi4py_tests() {
+    local n=$1 limit=$2 ran fine
+    shift 2
+    mpi4py_fetch
+    cd "$TESTS" || die "the source distribution has no tests"
+    export MPI4PY_LIBMPI=$PREFIX/lib/libmpi.so.12
+    env "$MARK" LD_LIBRARY_PATH="$RUNPATHS" timeout -k 5 "$limit" "$MPIRUN" -n "$n" "$PYTHON" main.py -v "$@"
+    local rc=$?
+    [ $rc != 124 ] && [ $rc != 137 ] || die "no end within $limit s, the last words: $(grep -a . "$LOG" | tail -n 1 | cut -c 1-150)"
+    [ $rc = 0 ] || die "code $rc: $(mpi4py_failures)"
+    fine=$(grep -acE '^OK' "$LOG")
+    ran=$(sed -nE 's/^Ran ([0-9]+) tests.*/\1/p' "$LOG" | sort -n | head -n 1)
+    [ "$fine" -ge "$n" ] && [ "${ran:-0}" -gt 0 ] || die "$fine of $n ranks were content, ${ran:-0} tests ran"
+    say "$ran tests on each of $n ranks $(sed -nE 's/^OK *//p' "$LOG" | grep . | head -n 1)"
+}
+mpi4py_failures() {
+    local list
+    list=$(grep -aoE '^(FAIL|ERROR): [A-Za-z_0-9]+ \([a-zA-Z_0-9.]+' "$LOG" | sed -E 's/.*\(//' | sort -u)
+    [ -n "$list" ] || { reason; return; }
+    echo "$(grep -c . <<<"$list") tests fail: $(head -n 4 <<<"$list" | tr '\n' ' ')"
+}
+
+mpi4py_programs() {
+    local n p2p="test_p2p_buf test_p2p_buf_matched test_p2p_obj test_p2p_obj_matched"
+    local coll="test_cco_buf test_cco_obj test_cco_vec"
+    prog mpi4py-import default mpi4py_import
+    prog mpi4py-helloworld default mpi4py_hello 4
+    prog mpi4py-ringtest default mpi4py_ring 4
+    for n in 1 2 4; do
+        prog mpi4py-p2p-$n default mpi4py_tests $n 120 $p2p
+        prog mpi4py-coll-$n default mpi4py_tests $n 120 $coll
+        prog mpi4py-whole-$n later mpi4py_tests $n 900
+    done
+}
