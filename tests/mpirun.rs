@@ -364,6 +364,41 @@ fn ranks_have_cpus_of_their_own_unless_told_otherwise() {
 }
 
 #[test]
+fn preload_puts_our_library_first_for_the_ranks() {
+    let prefix = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload");
+    for folder in ["bin", "lib/compat"] {
+        fs::create_dir_all(prefix.join(folder)).unwrap();
+    }
+    let program = prefix.join("bin/mpirun");
+    fs::copy(env!("CARGO_BIN_EXE_mpirun"), &program).unwrap();
+    let show = [
+        "-preload",
+        "-n",
+        "1",
+        "sh",
+        "-c",
+        "echo $LD_PRELOAD; echo $LD_LIBRARY_PATH",
+    ];
+    let library = prefix.join("lib/libmpi.so.12");
+    let _ = fs::remove_file(&library);
+    let output = Command::new(&program).args(show).output().unwrap();
+    assert!(
+        text(&output.stderr).contains("libmpi.so.12") && code(&output) != 0,
+        "no library, no job"
+    );
+    // The loader says that this is no library, and goes on.
+    fs::write(&library, "").unwrap();
+    let output = Command::new(&program)
+        .args(show)
+        .env("LD_LIBRARY_PATH", "/there")
+        .output()
+        .unwrap();
+    let lib = prefix.join("lib");
+    let expected = format!("{}\n{1}:{1}/compat:/there\n", library.display(), lib.display());
+    assert_eq!(text(&output.stdout), expected);
+}
+
+#[test]
 fn closed_output_ends_the_job() {
     for options in ["-n 2", "-l -n 2"] {
         let pipe = format!(

@@ -2,7 +2,7 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `options` | the table of options, the help |
+//! | `options` | the table of options, the help; `man` makes the man page of it |
 //! | `arguments` | from the command line to a job |
 //! | `start` | the ranks' surroundings, descriptors and places |
 //! | `supervise` | the loop from start to end: signals, deaths, time limit |
@@ -10,6 +10,8 @@
 //! | `output` | tagged output |
 //! | `os` | system calls that the standard library lacks |
 mod arguments;
+#[cfg(test)]
+mod man;
 mod options;
 mod os;
 mod output;

@@ -1,0 +1,66 @@
+//! The man page, made of the table of options. `NEARMPI_BLESS=1 cargo test generated` writes it;
+//! without that the test says whether the committed one is fresh.
+
+use crate::options::{Family, OPTIONS};
+
+/// What stands before the options.
+const HEAD: &str = r#".\" Generated from the table of options; see src/bin/mpirun/man.rs.
+.TH MPIRUN 1 "" nearmpi "nearmpi"
+.SH NAME
+mpirun, mpiexec, mpiexec.hydra \- start an MPI job on this machine
+.SH SYNOPSIS
+.B mpirun
+[\fIoptions\fR] \fIprogram\fR [\fIarguments\fR] [: [\fIoptions\fR] \fIprogram\fR [\fIarguments\fR]]...
+.SH DESCRIPTION
+Starts the ranks of a job and watches over them. Programs separated by a colon make one job. Rank 0 reads mpirun's
+standard input, the others read nothing. When a rank is killed, exits with a code other than 0, or leaves while
+others count on it, the others get SIGTERM and, 250 ms later, SIGKILL. Nothing outlives mpirun, however it ends.
+SIGINT, SIGTERM and SIGHUP are passed on and end the job in the same way, a second one at once; SIGUSR1 and SIGUSR2
+are passed on; SIGTSTP stops the job and SIGCONT continues it.
+.SH OPTIONS
+Each may be given with one dash or two.
+"#;
+
+/// What stands after them.
+const TAIL: &str = r#".SH EXIT STATUS
+That of the first rank that failed, 128 plus the signal if it was killed by one, or the code given to MPI_Abort;
+124 when the time limit was reached, 126 and 127 when a program cannot be run or is not there, 1 for mistakes
+in the command line.
+.SH ENVIRONMENT
+.TP
+.B MPIEXEC_TIMEOUT
+As \-timeout.
+.PP
+Ranks find PMI_RANK, PMI_SIZE, MPI_LOCALRANKID and MPI_LOCALNRANKS in their environment. Programs linked with MPICH or
+Intel MPI run on their own libraries: mpirun answers PMI-1 on PMI_FD.
+.SH SEE ALSO
+.BR mpicc (1),
+.BR nearmpi-info (1)
+"#;
+
+fn page() -> String {
+    let escape = |text: &str| text.replace('\\', "\\e").replace('-', "\\-");
+    let mut page = HEAD.to_string();
+    for (family, heading) in Family::ALL {
+        page += &format!(".SS {heading}\n");
+        for o in OPTIONS.iter().filter(|o| o.family == family) {
+            let names: Vec<String> = o.names.iter().map(|n| format!("\\fB\\-{}\\fR", escape(n))).collect();
+            let values: String = o.values.iter().map(|v| format!(" \\fI{v}\\fR")).collect();
+            page += &format!(".TP\n{}{values}\n{}\n", names.join(", "), escape(o.help));
+        }
+    }
+    page + TAIL
+}
+
+#[test]
+fn generated_man_page_is_fresh() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/man/mpirun.1");
+    if std::env::var_os("NEARMPI_BLESS").is_some() {
+        std::fs::write(path, page()).unwrap();
+    }
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        committed == page(),
+        "man/mpirun.1 is stale; run NEARMPI_BLESS=1 cargo test generated"
+    );
+}
