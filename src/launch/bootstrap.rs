@@ -9,7 +9,7 @@ use super::handover::{Host, fetch};
 use super::pmi::{on_one_host, shorten};
 use crate::shm::layout::MAX_RANKS;
 use crate::sys::cvar::secure;
-use crate::sys::descriptor::{inherited, is_memory_file, parent};
+use crate::sys::descriptor::{inherited, is_closed, is_memory_file, parent};
 use std::fs::File;
 use std::io;
 use std::net::TcpStream;
@@ -55,6 +55,16 @@ impl Control {
             Way::Mpirun(Some(socket)) => tell(socket, &format!("cmd=abort exitcode={code}")),
             Way::Pmi(client) => client.abort(code),
         };
+    }
+
+    /// True once the launcher is gone, after which nobody ends a rank whose peers do not answer. Ranks that run
+    /// below a wrapper do not die with mpirun by themselves: whoever waits for long should ask. Cost: one system call.
+    pub fn launcher_is_gone(&self) -> bool {
+        match &self.0 {
+            Way::Alone | Way::Mpirun(None) => false,
+            Way::Mpirun(Some(socket)) => is_closed(socket.as_fd()),
+            Way::Pmi(client) => client.is_closed(),
+        }
     }
 
     /// Tells the launcher that this rank ends in order, after which its exit is no failure.

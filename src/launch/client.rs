@@ -3,7 +3,7 @@
 //! Source: MPICH `src/pmi/maint/pmi-1.1.txt`, Flux RFC 13.
 
 use super::pmi::{KEY_MAX, Lines, Message, VALUE_MAX, shorten};
-use crate::sys::descriptor::{read_some, send_all};
+use crate::sys::descriptor::{is_closed, read_some, send_all};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// A rank's connection to its launcher. Dropping it without [`Client::finalize`] tells the launcher
@@ -127,6 +127,11 @@ impl Client {
     /// A launcher that is gone.
     pub fn abort(&self, code: i32) -> Result<(), String> {
         tell(&self.socket, &format!("cmd=abort exitcode={code}"))
+    }
+
+    /// True once the launcher has closed the connection.
+    pub fn is_closed(&self) -> bool {
+        is_closed(self.socket.as_fd())
     }
 
     fn ask(&mut self, question: &str, answer: &str) -> Result<Message, String> {

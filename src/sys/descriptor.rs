@@ -74,6 +74,15 @@ pub fn read_some(fd: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
     }
 }
 
+/// True once the other end of a socket is closed and everything it sent has been read. Never waits.
+pub fn is_closed(socket: BorrowedFd<'_>) -> bool {
+    let mut byte = [0u8];
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    // SAFETY: the pointer and length are those of a live array.
+    check_len(unsafe { libc::recv(socket.as_raw_fd(), byte.as_mut_ptr().cast(), 1, flags) })
+        .map_or_else(|e| e.kind() == ErrorKind::ConnectionReset, |count| count == 0)
+}
+
 /// Waits until something can be read from `fd`, or the time is over.
 pub fn wait_readable(fd: BorrowedFd<'_>, time: Duration) {
     let mut one = libc::pollfd {
@@ -251,6 +260,17 @@ mod tests {
             receive_descriptor(right.as_fd()).unwrap_err().kind(),
             ErrorKind::InvalidData
         );
+    }
+
+    #[test]
+    fn a_closed_end_is_noticed() {
+        let (left, mut right) = UnixStream::pair().unwrap();
+        assert!(!is_closed(left.as_fd()), "open and silent");
+        right.write_all(b"x").unwrap();
+        drop(right);
+        assert!(!is_closed(left.as_fd()), "there is something to read");
+        read_some(left.as_fd(), &mut [0; 4]).unwrap();
+        assert!(is_closed(left.as_fd()));
     }
 
     #[test]

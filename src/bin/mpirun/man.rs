@@ -14,7 +14,8 @@ mpirun, mpiexec, mpiexec.hydra \- start an MPI job on this machine
 .SH DESCRIPTION
 Starts the ranks of a job and watches over them. Programs separated by a colon make one job. Rank 0 reads mpirun's
 standard input, the others read nothing. When a rank is killed, exits with a code other than 0, or leaves while
-others count on it, the others get SIGTERM and, 250 ms later, SIGKILL. Nothing outlives mpirun, however it ends.
+others count on it, the others get SIGTERM and, 250 ms later, SIGKILL. Processes that ranks leave behind are ended
+with the job; a rank dies with mpirun even if that is killed by SIGKILL.
 SIGINT, SIGTERM and SIGHUP are passed on and end the job in the same way, a second one at once; SIGUSR1 and SIGUSR2
 are passed on; SIGTSTP stops the job and SIGCONT continues it.
 .SH OPTIONS
