@@ -1,7 +1,7 @@
 # In place of MPICH: a binary compiled with MPICH's mpicc, under every launcher people have; read by scripts/programs.
 
 inplace_fetch() {
-    INPLACE=$CACHE/work/inplace-$WITH
+    INPLACE=$CACHE/scratch/inplace-$WITH
     "$MPICH/bin/mpicc" -O1 -Wall "$here/c-tests/programs/inplace.c" -o "$INPLACE" || die "MPICH's mpicc failed"
     LIBRARY=$(realpath "$PREFIX/lib/libmpi.so.12")
 }
