@@ -18,7 +18,7 @@ use std::ptr::{addr_of, addr_of_mut, null_mut};
 
 /// A pointer that never changes, shared with C.
 #[repr(transparent)]
-pub struct Fixed<T>(*const T);
+pub struct Fixed<T>(pub(super) *const T);
 // SAFETY: the pointer is never written, what it points to is never read.
 unsafe impl<T> Sync for Fixed<T> {}
 

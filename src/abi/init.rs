@@ -137,6 +137,7 @@ pub unsafe extern "C" fn MPI_Init_thread(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Finalize() -> c_int {
     let code = on_world("MPI_Finalize", |hold| {
+        super::attr::delete_predefined(hold)?;
         let world = hold.world.clone();
         coll::barrier(hold, &world)?;
         hold.wait_until(None, |hold| Ok(hold.engine.channel.is_flushed()))?;

@@ -12,14 +12,18 @@ pub mod coll;
 pub mod constants;
 #[macro_use]
 pub mod edge;
+pub mod attr;
 pub mod buffered;
+pub mod comm;
 pub mod completion;
 pub mod errhandler;
 pub mod exchange;
 pub mod fortran;
+pub mod group;
 pub mod handle;
 #[cfg(test)]
 mod header;
+pub mod info;
 pub mod init;
 pub mod intel;
 pub mod op;
@@ -33,5 +37,6 @@ pub mod status;
 #[allow(dead_code)]
 mod tables;
 pub mod tools;
+pub mod topo;
 pub mod types;
 pub mod unsupported;

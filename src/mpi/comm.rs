@@ -15,11 +15,10 @@ mod tests;
 use super::attr::Attributes;
 use super::context::Context;
 use super::errhandler::Errhandler;
-use super::error::{Error, Result};
+use super::error::Result;
 use super::group::{Group, Likeness};
 use super::info::Info;
 use super::topo::Topology;
-use super::world::State;
 use crate::fail;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -163,16 +162,5 @@ impl Comm {
     #[inline]
     pub fn context_on(&self, plane: Plane) -> u16 {
         self.context.number() << 1 | (plane == Plane::Collective) as u16
-    }
-}
-
-impl State {
-    /// Gives a communicator a handle key.
-    ///
-    /// # Errors
-    /// `NoMem`: 2^22 live already.
-    pub fn add_comm(&mut self, comm: Rc<Comm>) -> Result<u32> {
-        let key = self.comms.insert(comm);
-        key.ok_or_else(|| Error::new(super::error::Class::NoMem, "4194304 communicators live already"))
     }
 }

@@ -9,7 +9,7 @@ use crate::mpi::pt2pt;
 use crate::mpi::status::UNDEFINED;
 use crate::mpi::topo;
 use crate::mpi::topo::graph::Edge;
-use crate::mpi::world::{Hold, World};
+use crate::mpi::world::{Hold, State, World};
 use crate::shm::segment::Segment;
 use crate::sys::cvar::Settings;
 use std::sync::Arc;

@@ -9,6 +9,7 @@ use super::basic::{Basic, Repr};
 use super::layout::Layout;
 use super::{Combiner, Contents, Datatype};
 use crate::fail;
+use crate::mpi::attr::Attributes;
 use crate::mpi::error::Result;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -160,6 +161,7 @@ impl Datatype {
             layout: of.layout.clone(),
             members: vec![(1, of.clone())],
             contents: None,
+            attributes: Attributes::default(),
         }
     }
 
@@ -296,6 +298,7 @@ impl Outline {
                 .map(|(count, datatype)| (*count as usize, (*datatype).clone()))
                 .collect(),
             contents: None,
+            attributes: Attributes::default(),
         })
     }
 }

@@ -22,6 +22,7 @@ pub mod registry;
 
 pub use registry::Datatypes;
 
+use super::attr::Attributes;
 use basic::{BASICS, Basic};
 use layout::Layout;
 use std::cell::{Cell, RefCell};
@@ -45,6 +46,7 @@ pub struct Datatype {
     layout: Layout,
     members: Vec<(usize, Rc<Datatype>)>,
     contents: Option<Box<Contents>>,
+    attributes: Attributes,
 }
 
 /// Which constructor made a datatype: `MPI_COMBINER_*` of the MPICH ABI (MPI-4.1 §5.1.13).
@@ -112,7 +114,13 @@ impl Datatype {
             layout,
             members: Vec::new(),
             contents: None,
+            attributes: Attributes::default(),
         })
+    }
+
+    /// Values that the program caches on it.
+    pub fn attributes(&self) -> &Attributes {
+        &self.attributes
     }
 
     /// Bytes of data in one element.
