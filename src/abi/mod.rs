@@ -10,6 +10,8 @@
 #[rustfmt::skip]
 pub mod coll;
 pub mod constants;
+pub mod datatype;
+pub mod datatype_make;
 #[macro_use]
 pub mod edge;
 pub mod attr;
@@ -28,6 +30,7 @@ pub mod init;
 pub mod intel;
 pub mod op;
 pub mod probe;
+pub mod packing;
 pub mod pt2pt;
 pub mod recv;
 pub mod request;

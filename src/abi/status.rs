@@ -66,7 +66,7 @@ pub fn store_status(out: *mut MPI_Status, status: &Status) -> Result<()> {
 }
 
 /// A status argument that is read.
-fn read(status: *const MPI_Status) -> Result<MPI_Status> {
+pub(super) fn read(status: *const MPI_Status) -> Result<MPI_Status> {
     if status == MPI_STATUS_IGNORE {
         fail!(Arg, "the status is MPI_STATUS_IGNORE");
     }
@@ -89,7 +89,7 @@ fn whole(bytes: u64, size: u64) -> Option<u64> {
 }
 
 /// Stores a number of elements, or `MPI_UNDEFINED`.
-fn store_elements<T: TryFrom<i64> + From<i16>>(out: *mut T, elements: Option<u64>) -> Result<()> {
+pub(super) fn store_elements<T: TryFrom<i64> + From<i16>>(out: *mut T, elements: Option<u64>) -> Result<()> {
     let undefined = MPI_UNDEFINED as i64;
     store_count(out, "count", elements.map_or(undefined, |n| n as i64))
 }

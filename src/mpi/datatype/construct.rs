@@ -165,6 +165,14 @@ impl Datatype {
         }
     }
 
+    /// `of`, which is predefined, as a datatype that is also predefined but has no name of its own.
+    pub(super) fn parameterized(of: &Rc<Datatype>) -> Datatype {
+        Datatype {
+            basic: of.basic,
+            ..Datatype::duplicate(of)
+        }
+    }
+
     /// Remembers the call that made it.
     pub fn made_by(mut self, contents: Contents) -> Rc<Datatype> {
         debug_assert!(contents.combiner != Combiner::Named);

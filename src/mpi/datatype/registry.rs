@@ -1,7 +1,7 @@
 //! The datatypes of a rank and their numbers in the MPICH ABI.
 
-use super::Datatype;
 use super::basic::{self, BASICS};
+use super::{Combiner, Contents, Datatype};
 use crate::fail;
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::table::Table;
@@ -11,6 +11,7 @@ use std::rc::Rc;
 pub struct Datatypes {
     basics: Vec<Rc<Datatype>>,
     derived: Table<Rc<Datatype>>,
+    kinds: Vec<(Rc<Datatype>, i32)>,
 }
 
 /// The bits of a derived datatype's number above its key: an "indirect" MPICH handle of kind datatype.
@@ -22,6 +23,7 @@ impl Default for Datatypes {
         Datatypes {
             basics: (0..BASICS.len()).map(Datatype::basic_at).collect(),
             derived: Table::default(),
+            kinds: Vec::new(),
         }
     }
 }
@@ -67,13 +69,41 @@ impl Datatypes {
     /// # Errors
     /// `NoMem` if 2^22 derived datatypes live already.
     pub fn insert(&mut self, datatype: Rc<Datatype>) -> Result<i32> {
-        if let Some(basic) = datatype.basic() {
+        if let (Some(basic), None) = (datatype.basic(), datatype.contents()) {
             return Ok(basic.handle);
+        }
+        if let Some((_, handle)) = self.kinds.iter().find(|(kind, _)| Rc::ptr_eq(kind, &datatype)) {
+            return Ok(*handle);
         }
         match self.derived.insert(datatype) {
             Some(key) => Ok(DERIVED | key as i32),
             None => fail!(NoMem, "4194304 derived datatypes live already"),
         }
+    }
+
+    /// The number of the predefined datatype `of` as Fortran's `arguments` select it: the same one each time, not to be
+    /// freed (MPI-4.1 §19.1.5).
+    ///
+    /// # Errors
+    /// As [`Datatypes::insert`].
+    pub fn parameterized(&mut self, combiner: Combiner, arguments: &[i32], of: &Rc<Datatype>) -> Result<i32> {
+        let known = self.kinds.iter().find(|(kind, _)| {
+            let same = |contents: &Contents| contents.combiner == combiner && contents.integers == arguments;
+            kind.contents().is_some_and(same)
+        });
+        if let Some((_, handle)) = known {
+            return Ok(*handle);
+        }
+        let kind = Datatype::parameterized(of).made_by(Contents {
+            combiner,
+            integers: arguments.to_vec(),
+            addresses: Vec::new(),
+            counts: Vec::new(),
+            datatypes: Vec::new(),
+        });
+        let handle = self.insert(kind.clone())?;
+        self.kinds.push((kind, handle));
+        Ok(handle)
     }
 
     /// Forgets the number of a derived datatype; pending communication keeps the datatype itself.
