@@ -282,7 +282,7 @@ static void errors(void)
     FAILS(MPI_ERR_TYPE, MPI_Type_free(&type));
     FAILS(MPI_ERR_TYPE, MPI_Type_free(&null));
     OK(MPI_Type_contiguous(2, MPI_INT, &type));
-    FAILS(MPI_ERR_TYPE, MPI_Send(&one, 0, type, my_rank, 0, MPI_COMM_WORLD));
+    FAILS(MPI_ERR_TYPE, MPI_Send((int[]){1, 2}, 1, type, my_rank, 0, MPI_COMM_WORLD));
     OK(MPI_Type_free(&type));
 }
 

@@ -7,8 +7,8 @@
 // The helpers of `edge` take C's pointers and say in its header whose promise they rely on.
 #![allow(clippy::not_unsafe_ptr_arg_deref)]
 
-#[rustfmt::skip]
 pub mod coll;
+#[rustfmt::skip]
 pub mod constants;
 pub mod datatype;
 pub mod datatype_make;
@@ -29,8 +29,8 @@ pub mod info;
 pub mod init;
 pub mod intel;
 pub mod op;
-pub mod probe;
 pub mod packing;
+pub mod probe;
 pub mod pt2pt;
 pub mod recv;
 pub mod request;

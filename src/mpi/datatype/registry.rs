@@ -146,4 +146,22 @@ mod tests {
         let int = types.get(0x4c00_0405).unwrap().clone();
         assert_eq!(types.insert(int).unwrap(), 0x4c00_0405);
     }
+
+    #[test]
+    fn a_fortran_kind_keeps_its_number_and_stays() {
+        let mut types = Datatypes::default();
+        let double = types.get(0x4c00_080b).unwrap().clone();
+        let kind = types.parameterized(Combiner::F90Real, &[15, 300], &double).unwrap();
+        assert_eq!(
+            types.parameterized(Combiner::F90Real, &[15, 300], &double).unwrap(),
+            kind
+        );
+        assert_ne!(
+            types.parameterized(Combiner::F90Real, &[15, 301], &double).unwrap(),
+            kind
+        );
+        assert_eq!(types.remove(kind).unwrap_err().class(), Class::Type);
+        assert!(types.committed(kind).is_ok());
+        assert_eq!(types.get(kind).unwrap().basic(), double.basic());
+    }
 }
