@@ -25,11 +25,7 @@ type Triple = (*const c_void, i64, MPI_Datatype);
 
 /// Runs a planned operation to its end.
 #[inline]
-fn run(
-    name: &'static str,
-    comm: MPI_Comm,
-    plan: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Operation>,
-) -> c_int {
+fn run(name: &'static str, comm: MPI_Comm, plan: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Operation>) -> c_int {
     on_comm(name, comm, |hold, comm| {
         let operation = plan(hold, comm)?;
         machine::run(hold, operation)
@@ -271,7 +267,11 @@ fn gather(
     let in_place = at_root && !comm.is_inter() && is_in_place(send.0);
     let sends = !in_place && matches!(root, Root::Rank(_));
     let recv = if at_root { Some(recv(hold)?) } else { None };
-    let send = if sends { Some(data(hold, send, "sendbuf")?) } else { None };
+    let send = if sends {
+        Some(data(hold, send, "sendbuf")?)
+    } else {
+        None
+    };
     if let (Some(send), Some(recv)) = (&send, &recv) {
         recv.refuse_overlap(send.address, comm.rank, send.is_empty())?;
     }
@@ -294,7 +294,11 @@ fn scatter(
     let in_place = at_root && !comm.is_inter() && is_in_place(recv.0);
     let receives = !in_place && matches!(root, Root::Rank(_));
     let send = if at_root { Some(send(hold)?) } else { None };
-    let recv = if receives { Some(data(hold, recv, "recvbuf")?) } else { None };
+    let recv = if receives {
+        Some(data(hold, recv, "recvbuf")?)
+    } else {
+        None
+    };
     if let (Some(send), Some(recv)) = (&send, &recv) {
         send.refuse_overlap(recv.address, comm.rank, recv.is_empty())?;
     }
@@ -306,7 +310,11 @@ fn scatter(
 
 fn allgather(hold: &Hold, comm: &Rc<Comm>, send: Triple, recv: Blocks) -> Result<Operation> {
     let in_place = !comm.is_inter() && is_in_place(send.0);
-    let send = if in_place { None } else { Some(data(hold, send, "sendbuf")?) };
+    let send = if in_place {
+        None
+    } else {
+        Some(data(hold, send, "sendbuf")?)
+    };
     if let Some(send) = send.as_ref().filter(|_| !comm.is_inter()) {
         recv.refuse_overlap(send.address, comm.rank, send.is_empty())?;
     }
@@ -331,13 +339,7 @@ fn alltoall(
 }
 
 /// Arguments of a reduction whose result every rank gets.
-fn reduction(
-    hold: &Hold,
-    comm: &Comm,
-    send: Triple,
-    recvbuf: *mut c_void,
-    op: MPI_Op,
-) -> Result<Reduction> {
+fn reduction(hold: &Hold, comm: &Comm, send: Triple, recvbuf: *mut c_void, op: MPI_Op) -> Result<Reduction> {
     let recv = data(hold, (recvbuf, send.1, send.2), "recvbuf")?;
     let op = find_op(hold, op)?.clone();
     op.check(&recv.element.datatype)?;
@@ -463,7 +465,12 @@ fn element(state: &State, handle: MPI_Datatype) -> Result<Element> {
 fn data(state: &State, (address, count, datatype): Triple, name: &str) -> Result<Data> {
     let count = self::count(count, "count")?;
     let element = element(state, datatype)?;
-    check_address(address, count * element.datatype.size(), element.datatype.true_lb(), name)?;
+    check_address(
+        address,
+        count * element.datatype.size(),
+        element.datatype.true_lb(),
+        name,
+    )?;
     Ok(Data {
         address: address.cast_mut().cast(),
         count,
@@ -488,7 +495,10 @@ fn check_address(address: *const c_void, len: usize, true_lb: isize, name: &str)
         fail!(Buffer, "{name} cannot be MPI_IN_PLACE here");
     }
     if address.is_null() && len > 0 && true_lb == 0 {
-        fail!(Buffer, "{name} is a null pointer, but {len} bytes are to be transferred");
+        fail!(
+            Buffer,
+            "{name} is a null pointer, but {len} bytes are to be transferred"
+        );
     }
     Ok(())
 }
@@ -544,7 +554,10 @@ fn each<C: Copy + Into<i64>, D: Copy + Into<i64>>(
     let counts = self::counts(counts, ranks as usize, &format!("{side}counts"))?;
     let displs = self::displs(displs, ranks as usize, &format!("{side} displs"))?;
     let handles = slice(datatypes, ranks as usize, &format!("{side}types"))?;
-    let elements: Vec<Element> = handles.iter().map(|&handle| element(state, handle)).collect::<Result<_>>()?;
+    let elements: Vec<Element> = handles
+        .iter()
+        .map(|&handle| element(state, handle))
+        .collect::<Result<_>>()?;
     // The displacements may be addresses, so a null address is MPI_BOTTOM here.
     check_address(address, 0, 0, &format!("{side}buf"))?;
     Ok(Blocks {
