@@ -163,9 +163,20 @@ fn a_synchronous_send_waits_for_its_receive_and_can_be_cancelled_before() {
             let first = isend(&mut hold, &comm, Plane::PointToPoint, buffer(&mut data), 1, 1, mode).unwrap();
             request::cancel(&mut hold, first).unwrap();
             assert!(wait(&mut hold, first).unwrap().cancelled);
+            send(
+                &mut hold,
+                &comm,
+                Plane::PointToPoint,
+                buffer(&mut []),
+                1,
+                2,
+                Mode::Standard,
+            )
+            .unwrap();
             let mut other = [5u8; 4];
             send(&mut hold, &comm, Plane::PointToPoint, buffer(&mut other), 1, 1, mode).unwrap();
         } else {
+            recv(&mut hold, &comm, Plane::PointToPoint, buffer(&mut []), 0, 2).unwrap();
             let status = recv(&mut hold, &comm, Plane::PointToPoint, buffer(&mut data), 0, 1).unwrap();
             assert_eq!((data, status.cancelled), ([5; 4], false));
         }
