@@ -109,7 +109,7 @@ macro_rules! counted {
 
 plain! {
     MPI_Barrier, MPI_Ibarrier, MPI_Barrier_init, "§6.3",
-    () => |_hold, comm| Ok(plan::barrier(comm));
+    () => |hold, comm| Ok(plan::barrier(comm, machine::is_crowded(hold)));
 }
 
 counted! {
@@ -215,7 +215,7 @@ counted! {
         sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op
     ) => |hold, comm| {
         let reduction = reduction(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op)?;
-        Ok(plan::allreduce(comm, &reduction))
+        Ok(plan::allreduce(comm, machine::is_crowded(hold), &reduction))
     };
 
     MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, MPI_Reduce_scatter_block_init, "§6.10.1",
@@ -380,7 +380,7 @@ fn reduce(
         (Root::Rank(_), false) if is_root(comm, root) => reduction(hold, comm, send, recvbuf, op)?,
         (Root::Rank(_), _) => operand(hold, send, op)?,
     };
-    Ok(plan::reduce(comm, root, &reduction))
+    Ok(plan::reduce(comm, machine::is_crowded(hold), root, &reduction))
 }
 
 /// Arguments of a reduction at a rank that only contributes.

@@ -4,7 +4,8 @@
 //! many fold together (the even one hands its operand to the odd one and gets the result back).
 //! Partners are at distance 1, 2, 4 ..., so what is combined are always neighbouring runs of ranks.
 
-use super::reduce::{Accumulator, Vector};
+use super::reduce::{self, Accumulator, Vector};
+use super::scatter::deal;
 use super::schedule::{Area, Member, Schedule};
 
 /// Everybody exchanges its partial result with a partner at doubling distances.
@@ -30,6 +31,17 @@ pub fn recursive_doubling(schedule: &mut Schedule, me: Member, vector: &Vector) 
     }
     schedule.last().copy(all(&accumulator.now), all(&vector.recv));
     unfold(schedule, me, vector);
+}
+
+/// Rank 0 reduces everybody's operand and sends everybody the result. For short vectors of more
+/// ranks than CPUs. Cost: as [`reduce::flat`], and p - 1 messages more at rank 0.
+pub fn flat(schedule: &mut Schedule, me: Member, vector: &Vector) {
+    let result = vector.recv.slice(0, vector.count);
+    reduce::flat(schedule, me, 0, vector);
+    if me.rank != 0 {
+        return schedule.round().recv(0, result);
+    }
+    deal(schedule, 1..me.size, |_| result);
 }
 
 /// Reduces halves of halves and spreads the parts along the same way back. For long vectors.

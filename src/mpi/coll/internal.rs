@@ -1,7 +1,7 @@
 //! Collectives on plain bytes for the library's own use (communicator creation, start and end).
 //! All but [`barrier`] work on the local group of an intracommunicator.
 
-use super::machine::{Operation, run};
+use super::machine::{Operation, is_crowded, run};
 use super::schedule::{Area, Base, Member, Schedule};
 use super::{allgather, bcast, gather, plan};
 use crate::mpi::comm::Comm;
@@ -14,7 +14,8 @@ use std::rc::Rc;
 /// # Errors
 /// A peer that left the protocol.
 pub fn barrier(hold: &mut Hold, comm: &Rc<Comm>) -> Result<()> {
-    run(hold, plan::barrier(comm))
+    let operation = plan::barrier(comm, is_crowded(hold));
+    run(hold, operation)
 }
 
 /// Makes `bytes` of every member those of `root`; all members pass the same length. MPI-4.1 §6.4.

@@ -88,6 +88,11 @@ impl Scratch {
     }
 }
 
+/// Whether the job has more ranks than CPUs; all its ranks know it alike.
+pub fn is_crowded(hold: &Hold) -> bool {
+    hold.engine.channel.segment().oversubscribed()
+}
+
 /// Runs `operation` and waits for its end. Cost: that of its schedule.
 ///
 /// # Errors
@@ -308,6 +313,12 @@ impl Running {
             Local::Copy { from, to } => {
                 let from = operation.buffer(&mut self.scratch, from);
                 let to = operation.buffer(&mut self.scratch, to);
+                if from.len() != to.len() {
+                    let (sent, room) = (from.len(), to.len());
+                    let class = if sent > room { Class::Truncate } else { Class::Other };
+                    let text = format!("a rank's block for itself has {sent} bytes, but the room for it {room}");
+                    return Err(Error::new(class, text));
+                }
                 // SAFETY: both buffers are the operation's while it runs, and a schedule copies
                 // between places that do not overlap.
                 unsafe { copy(&from, &to) };

@@ -135,7 +135,7 @@ fn data_moves_as_it_should() {
 
 #[test]
 fn reductions_add_up() {
-    for ranks in [1, 2, 3, 6, 8] {
+    for (ranks, crowded) in [(1, false), (2, false), (3, false), (3, true), (6, false), (8, true)] {
         job(ranks, |rank, hold| {
             let comm = hold.world.clone();
             let sum = hold.ops.builtin(3).unwrap().clone();
@@ -143,17 +143,17 @@ fn reductions_add_up() {
                 let mut mine = values(rank, count);
                 let mut got = vec![0; count];
                 let all = reduction(Some(&mut mine), &mut got, count, sum.clone());
-                run(hold, plan::allreduce(&comm, &all)).unwrap();
+                run(hold, plan::allreduce(&comm, crowded, &all)).unwrap();
                 assert!(got == sums(ranks, count));
 
                 let mut in_place = mine.clone();
                 let all = reduction(None, &mut in_place, count, sum.clone());
-                run(hold, plan::allreduce(&comm, &all)).unwrap();
+                run(hold, plan::allreduce(&comm, crowded, &all)).unwrap();
                 assert!(in_place == sums(ranks, count));
 
                 got.fill(0);
                 let all = reduction(Some(&mut mine), &mut got, count, sum.clone());
-                run(hold, plan::reduce(&comm, Root::Rank(ranks / 2), &all)).unwrap();
+                run(hold, plan::reduce(&comm, crowded, Root::Rank(ranks / 2), &all)).unwrap();
                 assert!(
                     got == if rank == ranks / 2 {
                         sums(ranks, count)
@@ -189,7 +189,7 @@ fn nonblocking_operations_pass_each_other() {
         let mut requests = Vec::new();
         for (mine, got) in mine.iter_mut().zip(&mut got) {
             let count = got.len();
-            let operation = plan::allreduce(&comm, &reduction(Some(mine), got, count, sum.clone()));
+            let operation = plan::allreduce(&comm, false, &reduction(Some(mine), got, count, sum.clone()));
             requests.push(start(hold, Rc::new(operation), next_tag(&comm)).unwrap());
         }
         // Every rank waits in an order of its own.

@@ -20,6 +20,8 @@ const LONG_BCAST: usize = 64 << 10;
 const MANY_BCAST: u32 = 5;
 /// Bytes from which a reduction works by halves.
 const LONG_REDUCE: usize = 16 << 10;
+/// Bytes up to which a crowd (more ranks than CPUs) reduces at one rank.
+const SHORT_CROWD: usize = 4 << 10;
 /// Bytes of a block up to which gather and scatter forward blocks along a tree.
 const SHORT_BLOCK: usize = 2 << 10;
 /// Ranks from which that can pay.
@@ -231,11 +233,12 @@ impl Draft {
     }
 }
 
-/// `MPI_Barrier`.
-pub fn barrier(comm: &Rc<Comm>) -> Operation {
+/// `MPI_Barrier`. `crowded`: the job has more ranks than CPUs, here and below.
+pub fn barrier(comm: &Rc<Comm>, crowded: bool) -> Operation {
     let mut draft = Draft::new(comm);
     match draft.sides() {
         Some(sides) => inter::barrier(&mut draft.operation.schedule, sides),
+        None if crowded => barriers::flat(&mut draft.operation.schedule, draft.me),
         None => barriers::dissemination(&mut draft.operation.schedule, draft.me),
     }
     draft.operation
@@ -426,7 +429,7 @@ pub fn alltoall(comm: &Rc<Comm>, send: Option<Blocks>, recv: Blocks) -> Operatio
 }
 
 /// `MPI_Reduce`.
-pub fn reduce(comm: &Rc<Comm>, root: Root, reduction: &Reduction) -> Operation {
+pub fn reduce(comm: &Rc<Comm>, crowded: bool, root: Root, reduction: &Reduction) -> Operation {
     let mut draft = Draft::new(comm);
     let vector = draft.vector(reduction);
     let (sides, me) = (draft.sides(), draft.me);
@@ -436,6 +439,7 @@ pub fn reduce(comm: &Rc<Comm>, root: Root, reduction: &Reduction) -> Operation {
         _ if whole.len == 0 => {}
         (Some(sides), Root::Here) => inter::reduce(schedule, sides, &vector),
         (Some(_), Root::Rank(root)) => schedule.round().send(root, whole),
+        (None, Root::Rank(root)) if crowded && whole.len <= SHORT_CROWD => reduces::flat(schedule, me, root, &vector),
         (None, Root::Rank(root)) if by_halves(me, &vector) => reduces::halving(schedule, me, root, &vector),
         (None, Root::Rank(root)) => reduces::binomial(schedule, me, root, reduction.op.commutes, &vector),
         _ => {}
@@ -444,16 +448,16 @@ pub fn reduce(comm: &Rc<Comm>, root: Root, reduction: &Reduction) -> Operation {
 }
 
 /// `MPI_Allreduce`.
-pub fn allreduce(comm: &Rc<Comm>, reduction: &Reduction) -> Operation {
+pub fn allreduce(comm: &Rc<Comm>, crowded: bool, reduction: &Reduction) -> Operation {
     let mut draft = Draft::new(comm);
     let vector = draft.vector(reduction);
     let (sides, me) = (draft.sides(), draft.me);
     let schedule = &mut draft.operation.schedule;
-    if vector.count * vector.send.shape.size == 0 {
-        return draft.operation;
-    }
+    let len = vector.count * vector.send.shape.size;
     match sides {
+        _ if len == 0 => {}
         Some(sides) => inter::allreduce(schedule, sides, &vector),
+        None if crowded && len <= SHORT_CROWD => allreduce::flat(schedule, me, &vector),
         None if by_halves(me, &vector) => allreduce::halving(schedule, me, &vector),
         None => allreduce::recursive_doubling(schedule, me, &vector),
     }

@@ -4,6 +4,7 @@
 //! commute, and so that all ranks that combine the same operands get the same bits.
 
 use super::allreduce::Halves;
+use super::gather::collect;
 use super::schedule::{Area, Base, Member, Round, Schedule, tree};
 
 /// A vector to be reduced. In place: `send` equals `recv`.
@@ -63,6 +64,32 @@ pub fn without_recv(schedule: &mut Schedule, vector: &Vector) -> Vector {
         recv: schedule.reserve_elements(vector.send.shape, vector.count),
         ..*vector
     }
+}
+
+/// Everybody sends its operand to the root, which reduces them in rank order. For short vectors of
+/// more ranks than CPUs: only the root waits for the others.
+/// Cost: one message of n bytes; at the root p - 1 of them, n (p-1) reduced, p n bytes of scratch memory.
+pub fn flat(schedule: &mut Schedule, me: Member, root: u32, vector: &Vector) {
+    let mine = vector.send.slice(0, vector.count);
+    if me.rank != root {
+        return schedule.round().send(root, mine);
+    }
+    let rooms: Vec<_> = (0..me.size)
+        .map(|_| {
+            schedule
+                .reserve_elements(vector.send.shape, vector.count)
+                .slice(0, vector.count)
+        })
+        .collect();
+    schedule.round().copy(mine, rooms[root as usize]);
+    collect(schedule, (0..me.size).filter(|&peer| peer != root), |peer| {
+        rooms[peer as usize]
+    });
+    let last = schedule.last();
+    for pair in rooms.windows(2) {
+        last.reduce(pair[0], pair[1]);
+    }
+    last.copy(rooms[me.size as usize - 1], vector.recv.slice(0, vector.count));
 }
 
 /// Binomial tree. An operation that does not commute is reduced at rank 0, which passes the result

@@ -62,15 +62,16 @@ fn vector(shape: Shape, count: usize, in_place: bool) -> Vector {
 #[test]
 fn barriers_let_nobody_out_early() {
     // Who has heard of whom, forwarded by each message, must be everybody at the end.
-    for size in SIZES {
-        let all = schedules(size, barrier::dissemination);
+    for (size, flat) in SIZES.flat_map(|size| [(size, false), (size, true)]) {
+        let build = if flat { barrier::flat } else { barrier::dissemination };
+        let all = schedules(size, build);
         run(&all, &mut vec![Memory::new(ELEMENT); size as usize]);
-        let rounds = all[0].rounds.len();
+        let rounds = all.iter().map(|schedule| schedule.rounds.len()).max().unwrap();
         let mut heard: Vec<u64> = (0..size).map(|rank| 1 << rank).collect();
         for round in 0..rounds {
             let before = heard.clone();
             for (rank, schedule) in all.iter().enumerate() {
-                for message in &schedule.rounds[round].messages {
+                for message in schedule.rounds.get(round).iter().flat_map(|round| &round.messages) {
                     if let super::schedule::Message::Recv { from, .. } = message {
                         heard[rank] |= before[*from as usize];
                     }
@@ -289,6 +290,11 @@ fn reduce_binomial_from_the_root() {
 }
 
 #[test]
+fn reduce_flat() {
+    check_reduce(false, reduce::flat);
+}
+
+#[test]
 fn reduce_halving() {
     check_reduce(false, reduce::halving);
 }
@@ -313,6 +319,11 @@ fn check_allreduce(build: impl Fn(&mut Schedule, Member, &Vector)) {
 #[test]
 fn allreduce_recursive_doubling() {
     check_allreduce(allreduce::recursive_doubling);
+}
+
+#[test]
+fn allreduce_flat() {
+    check_allreduce(allreduce::flat);
 }
 
 #[test]
