@@ -65,6 +65,13 @@ fn mend(statement: &str, [count, displ, type_displ]: [&str; 3]) -> String {
             .unwrap_or(rest.len());
         let (word, after) = rest.split_at(len);
         text += match word {
+            // An `Option` of a call-back that has no name in C.
+            "struct" => "void",
+            other if other.starts_with("Option_") => {
+                text.push('*');
+                rest = after.trim_start();
+                continue;
+            }
             "Count" => count,
             "Displ" => displ,
             "TypeDispl" => type_displ,
