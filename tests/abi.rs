@@ -93,10 +93,7 @@ fn every_symbol_of_the_abi_is_exported() {
         }
     }
     let mut missing = Vec::new();
-    for name in names("functions.tsv")
-        .into_iter()
-        .filter(|n| !pending.contains(&n.as_str()))
-    {
+    for name in names("functions.tsv") {
         let twin = format!("P{name}");
         if name.starts_with("MPI_") || name.starts_with("MPIX_") {
             missing.extend((!functions.contains(&twin)).then_some(twin));
