@@ -38,7 +38,7 @@ pub struct Strided {
 
 macro_rules! by_length {
     ($len:expr, $fixed:ident => $body:expr, $other:expr) => {
-        by_length!(@ $len, $fixed, $body, $other; 1 2 3 4 6 8 12 16 24 32 48 64)
+        by_length!(@ $len, $fixed, $body, $other; 1 2 3 4 6 8 12 16 20 24 32 40 48 56 64)
     };
     (@ $len:expr, $fixed:ident, $body:expr, $other:expr; $($n:literal)*) => {
         match $len {
@@ -137,10 +137,58 @@ impl<const PACK: bool> Transfer<PACK> {
             let memory = self.memory.wrapping_offset(at);
             let row = self.row.add(to);
             if PACK {
-                row.copy_from_nonoverlapping(memory, len)
+                copy(memory, row, len)
             } else {
-                memory.copy_from_nonoverlapping(row, len)
+                copy(row, memory, len)
             }
         }
     }
+}
+
+/// `memcpy` that is done with short blocks before a call would have begun: loads from both ends that may overlap.
+///
+/// # Safety
+/// As `copy_nonoverlapping`.
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise; the branch taken stays within `len`.
+    unsafe {
+        match len {
+            65.. => to.copy_from_nonoverlapping(from, len),
+            33.. => {
+                let (second, third) = (piece::<16>(from, 16), piece::<16>(from, len - 32));
+                ends::<16>(from, to, len);
+                to.add(16).cast::<[u8; 16]>().write(second);
+                to.add(len - 32).cast::<[u8; 16]>().write(third);
+            }
+            16.. => ends::<16>(from, to, len),
+            8.. => ends::<8>(from, to, len),
+            4.. => ends::<4>(from, to, len),
+            2.. => ends::<2>(from, to, len),
+            1 => to.write(from.read()),
+            0 => {}
+        }
+    }
+}
+
+/// Copies the first and the last `N` of `len` bytes.
+///
+/// # Safety
+/// `len` is at least `N`; both addresses have `len` bytes.
+#[inline(always)]
+unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (first, last) = (piece::<N>(from, 0), piece::<N>(from, len - N));
+        to.cast::<[u8; N]>().write(first);
+        to.add(len - N).cast::<[u8; N]>().write(last);
+    }
+}
+
+/// # Safety
+/// `N` bytes can be read at `at` bytes from `from`.
+#[inline(always)]
+unsafe fn piece<const N: usize>(from: *const u8, at: usize) -> [u8; N] {
+    // SAFETY: the caller's promise.
+    unsafe { from.add(at).cast::<[u8; N]>().read() }
 }
