@@ -205,6 +205,50 @@ static void names(void)
     OK(MPI_Type_free(&copy));
 }
 
+static int copied, deleted;
+
+static int copy(MPI_Datatype type, int key, void *extra, void *in, void *out, int *flag)
+{
+    (void)type, (void)key;
+    copied++;
+    *(char **)out = (char *)in + *(int *)extra;
+    *flag = 1;
+    return MPI_SUCCESS;
+}
+
+static int forget(MPI_Datatype type, int key, void *value, void *extra)
+{
+    (void)type, (void)key, (void)value, (void)extra;
+    deleted++;
+    return MPI_SUCCESS;
+}
+
+/* A copy takes attributes along; they go with the datatype, not with one of its handles. */
+static void attributes(void)
+{
+    MPI_Datatype type, twin, outer, inner;
+    int key, flag, step = 3, integers[1];
+    char *value, place[8];
+    OK(MPI_Type_create_keyval(copy, forget, &key, &step));
+    OK(MPI_Type_contiguous(2, MPI_INT, &type));
+    OK(MPI_Type_set_attr(type, key, place));
+    OK(MPI_Type_dup(type, &twin));
+    OK(MPI_Type_get_attr(twin, key, &value, &flag));
+    CHECK(flag && value == place + 3 && copied == 1, "the copy's attribute");
+    OK(MPI_Type_free(&twin));
+    CHECK(deleted == 1, "%d deleted with the copy", deleted);
+    OK(MPI_Type_contiguous(2, type, &outer));
+    OK(MPI_Type_get_contents(outer, 1, 0, 1, integers, NULL, &inner));
+    OK(MPI_Type_free(&inner));
+    CHECK(deleted == 1, "%d deleted with a second handle", deleted);
+    OK(MPI_Type_get_attr(type, key, &value, &flag));
+    CHECK(flag && value == place, "the attribute stays");
+    OK(MPI_Type_free(&type));
+    OK(MPI_Type_free(&outer));
+    CHECK(deleted == 2, "%d deleted in the end", deleted);
+    OK(MPI_Type_free_keyval(&key));
+}
+
 static void elements(void)
 {
     MPI_Datatype type;
@@ -296,6 +340,7 @@ int main(int argc, char **argv)
     arrays();
     contents();
     names();
+    attributes();
     elements();
     portable();
     kinds();

@@ -5,6 +5,7 @@
 //! Constructors are in [`super::datatype_make`], packing is in [`super::packing`].
 #![allow(unsafe_code)]
 
+use super::attr::delete_all;
 use super::constants::*;
 use super::edge::*;
 use super::status::{read, store_elements};
@@ -31,7 +32,12 @@ pub unsafe extern "C" fn MPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
     on_world("MPI_Type_free", |hold| {
-        hold.datatypes.remove(load(datatype, "datatype")?)?;
+        let handle = load(datatype, "datatype")?;
+        let freed = hold.datatypes.derived(handle)?.clone();
+        if freed.handles() == 1 {
+            delete_all(hold, handle, freed.attributes())?;
+        }
+        hold.datatypes.remove(handle)?;
         store(datatype, "datatype", MPI_DATATYPE_NULL)
     })
 }

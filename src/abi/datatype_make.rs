@@ -7,6 +7,7 @@
 //! counts, the others as integers and addresses.
 #![allow(unsafe_code)]
 
+use super::attr::copy_all;
 use super::constants::*;
 use super::edge::*;
 use super::types::*;
@@ -394,8 +395,18 @@ pub unsafe extern "C" fn MPI_Type_create_resized(
 pub unsafe extern "C" fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
     on_world("MPI_Type_dup", |hold| {
         let of = old(hold, oldtype)?;
-        let call = Call::new::<c_int>(Combiner::Dup);
-        call.make(hold, Datatype::duplicate(&of), [of], newtype)
+        if newtype.is_null() {
+            fail!(Arg, "newtype is a null pointer");
+        }
+        let mut call = Call::new::<c_int>(Combiner::Dup).contents;
+        call.datatypes.push(of.clone());
+        let copy = Datatype::duplicate(&of).made_by(call);
+        let handle = hold.datatypes.insert(copy.clone())?;
+        if let Err(error) = copy_all(hold, oldtype, of.attributes(), copy.attributes()) {
+            hold.datatypes.remove(handle)?;
+            return Err(error);
+        }
+        store(newtype, "newtype", handle)
     })
 }
 

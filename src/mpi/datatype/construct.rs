@@ -158,6 +158,7 @@ impl Datatype {
             element: of.element,
             committed: of.committed.clone(),
             name: RefCell::default(),
+            handles: Cell::new(0),
             layout: of.layout.clone(),
             members: vec![(1, of.clone())],
             contents: None,
@@ -300,6 +301,7 @@ impl Outline {
             element: common(used.clone().map(|(_, datatype)| *datatype)),
             committed: Cell::new(false),
             name: RefCell::default(),
+            handles: Cell::new(0),
             layout,
             members: used
                 .filter(|(_, datatype)| datatype.size > 0)

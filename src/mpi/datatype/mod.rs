@@ -43,6 +43,7 @@ pub struct Datatype {
     element: Option<&'static Basic>,
     committed: Cell<bool>,
     name: RefCell<String>,
+    handles: Cell<u32>,
     layout: Layout,
     members: Vec<(usize, Rc<Datatype>)>,
     contents: Option<Box<Contents>>,
@@ -111,6 +112,7 @@ impl Datatype {
             element: Some(basic),
             committed: Cell::new(true),
             name: RefCell::new(basic.name.to_string()),
+            handles: Cell::new(0),
             layout,
             members: Vec::new(),
             contents: None,
@@ -201,6 +203,11 @@ impl Datatype {
     /// Names it.
     pub fn set_name(&self, name: &str) {
         name.clone_into(&mut self.name.borrow_mut());
+    }
+
+    /// How many numbers lead to it: more than one after `MPI_Type_get_contents`.
+    pub fn handles(&self) -> u32 {
+        self.handles.get()
     }
 
     /// The constructor call that made it; none for predefined datatypes.

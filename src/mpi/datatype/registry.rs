@@ -75,8 +75,11 @@ impl Datatypes {
         if let Some((_, handle)) = self.kinds.iter().find(|(kind, _)| Rc::ptr_eq(kind, &datatype)) {
             return Ok(*handle);
         }
-        match self.derived.insert(datatype) {
-            Some(key) => Ok(DERIVED | key as i32),
+        match self.derived.insert(datatype.clone()) {
+            Some(key) => {
+                datatype.handles.set(datatype.handles.get() + 1);
+                Ok(DERIVED | key as i32)
+            }
             None => fail!(NoMem, "4194304 derived datatypes live already"),
         }
     }
@@ -106,17 +109,28 @@ impl Datatypes {
         Ok(handle)
     }
 
-    /// Forgets the number of a derived datatype; pending communication keeps the datatype itself.
+    /// The derived datatype with this number.
     ///
     /// # Errors
     /// `Type` as [`Datatypes::get`], and for predefined datatypes.
-    pub fn remove(&mut self, handle: i32) -> Result<Rc<Datatype>> {
-        if let Some(basic) = self.get(handle)?.basic() {
+    pub fn derived(&self, handle: i32) -> Result<&Rc<Datatype>> {
+        let datatype = self.get(handle)?;
+        if let Some(basic) = datatype.basic() {
             fail!(Type, "{} is predefined and cannot be freed", basic.name);
         }
-        self.derived
-            .remove((handle & KEY) as u32)
-            .ok_or_else(|| unknown(handle))
+        Ok(datatype)
+    }
+
+    /// Forgets the number of a derived datatype; pending communication keeps the datatype itself.
+    ///
+    /// # Errors
+    /// As [`Datatypes::derived`].
+    pub fn remove(&mut self, handle: i32) -> Result<Rc<Datatype>> {
+        self.derived(handle)?;
+        let datatype = self.derived.remove((handle & KEY) as u32);
+        let datatype = datatype.ok_or_else(|| unknown(handle))?;
+        datatype.handles.set(datatype.handles.get() - 1);
+        Ok(datatype)
     }
 }
 
