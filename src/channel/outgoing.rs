@@ -251,7 +251,7 @@ impl<B: Bytes> Channel<B> {
             .ok()
             .filter(|&end| end <= buffer.len())
             .ok_or(Fault { from })?;
-        self.start(
+        let sent = self.start(
             from,
             Outgoing {
                 ticket,
@@ -261,6 +261,9 @@ impl<B: Bytes> Channel<B> {
                 end,
             },
         )?;
+        if sent == Sent::Done {
+            self.sent.push_back(ticket);
+        }
         Ok(())
     }
 
