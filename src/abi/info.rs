@@ -24,7 +24,7 @@ fn infos() -> MutexGuard<'static, Table<Info>> {
 /// A copy of the info object `handle` names.
 ///
 /// # Errors
-/// `Info`: the null handle, another kind of handle, or a freed object.
+/// `Arg`: the null handle; `Info`: another kind of handle, or a freed object.
 pub fn info(handle: MPI_Info) -> Result<Info> {
     with(handle, |info| Ok(info.clone()))
 }
@@ -54,13 +54,21 @@ fn with<R>(handle: MPI_Info, look: impl FnOnce(&Info) -> Result<R>) -> Result<R>
             std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()),
         ));
     }
-    let key = Object::Info.key(handle)?;
+    let key = key_of(handle)?;
     look(Object::Info.alive(handle, infos().get(key))?)
 }
 
 fn change<R>(handle: MPI_Info, change: impl FnOnce(&mut Info) -> Result<R>) -> Result<R> {
-    let key = Object::Info.key(handle)?;
+    let key = key_of(handle)?;
     change(Object::Info.alive(handle, infos().get_mut(key))?)
+}
+
+/// The slot `handle` names. MPICH has its own class for the null handle here.
+fn key_of(handle: MPI_Info) -> Result<u32> {
+    if handle == MPI_INFO_NULL {
+        fail!(Arg, "the info object is MPI_INFO_NULL");
+    }
+    Object::Info.key(handle)
 }
 
 /// The bytes of a key.
@@ -125,7 +133,7 @@ pub unsafe extern "C" fn MPI_Info_set(info: MPI_Info, key: *const c_char, value:
         change(info, |info| {
             let key = self::key(key)?;
             if value.is_null() {
-                fail!(InfoValue, "the value is a null pointer");
+                fail!(Arg, "the value is a null pointer");
             }
             // SAFETY: not NULL, hence a string of the application.
             info.set(key, unsafe { CStr::from_ptr(value) }.to_bytes())
@@ -173,7 +181,7 @@ pub unsafe extern "C" fn MPI_Info_get(
             let flag = out(flag, "flag")?;
             let found = info.get(self::key(key)?)?;
             if valuelen < 0 {
-                fail!(InfoValue, "valuelen is {valuelen}");
+                fail!(Arg, "valuelen is {valuelen} but must not be negative");
             }
             if let Some(found) = found {
                 write(value, valuelen as usize + 1, found)?;
@@ -267,7 +275,7 @@ pub unsafe extern "C" fn MPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) ->
 pub unsafe extern "C" fn MPI_Info_free(info: *mut MPI_Info) -> c_int {
     on_any("MPI_Info_free", || {
         let handle = out(info, "info")?;
-        let removed = infos().remove(Object::Info.key(*handle)?);
+        let removed = infos().remove(key_of(*handle)?);
         Object::Info.alive(*handle, removed)?;
         *handle = MPI_INFO_NULL;
         Ok(())

@@ -106,7 +106,7 @@ impl Group {
     /// [`Group::incl`] of the ranks in `ranges`, each `[first, last, stride]`.
     ///
     /// # Errors
-    /// As [`Group::incl`]; `Arg` for a stride of 0 or in the wrong direction.
+    /// As [`Group::incl`]; `Arg` for an end outside the group and a stride of 0 or in the wrong direction.
     pub fn range_incl(&self, ranges: &[[i32; 3]]) -> Result<Group> {
         self.incl(&self.expanded(ranges)?)
     }
@@ -179,8 +179,11 @@ impl Group {
     fn expanded(&self, ranges: &[[i32; 3]]) -> Result<Vec<i32>> {
         let mut ranks = Vec::new();
         for &[first, last, stride] in ranges {
-            self.checked(first)?;
-            self.checked(last)?;
+            for end in [first, last] {
+                if let Err(error) = self.checked(end) {
+                    fail!(Arg, "the range ({first}, {last}, {stride}) has a wrong end: {error}");
+                }
+            }
             if stride == 0 || (last - first).signum() * stride.signum() < 0 {
                 fail!(
                     Arg,
@@ -248,7 +251,7 @@ mod tests {
             assert_eq!(a.incl(wrong).unwrap_err().class(), Class::Rank);
             assert_eq!(a.excl(wrong).unwrap_err().class(), Class::Rank);
         }
-        for wrong in [[0, 3, 0], [0, 3, -1], [3, 0, 1]] {
+        for wrong in [[0, 3, 0], [0, 3, -1], [3, 0, 1], [0, 6, 1], [-1, 3, 1]] {
             assert_eq!(a.range_incl(&[wrong]).unwrap_err().class(), Class::Arg);
         }
         assert_eq!(a.range_excl(&[[0, 2, 1], [2, 3, 1]]).unwrap_err().class(), Class::Rank);

@@ -13,21 +13,21 @@ pub struct Cart {
 }
 
 impl Cart {
-    /// A grid for a communicator of `size` processes.
+    /// A grid for a communicator of `size` processes. A dimension of 0 makes it empty, as in MPICH.
     ///
     /// # Errors
-    /// `Dims`: a dimension is not positive; `Topology`: the grid needs more than `size` processes.
+    /// `Dims`: a dimension is negative; `Arg`: the grid needs more than `size` processes.
     pub fn new(dims: &[i32], periods: &[i32], size: u32) -> Result<Cart> {
         let mut needed = 1u64;
         for (at, &dim) in dims.iter().enumerate() {
-            if dim <= 0 {
+            if dim < 0 {
                 fail!(Dims, "dimension {at} of the grid has {dim} processes");
             }
             needed = needed.saturating_mul(dim as u64);
         }
         if needed > u64::from(size) {
             fail!(
-                Topology,
+                Arg,
                 "the communicator has {size} processes, the grid {dims:?} needs {needed}"
             );
         }
@@ -224,8 +224,9 @@ mod tests {
         assert_eq!(cart.rank(&[1, -1, 1]).unwrap(), 13);
         assert_eq!(cart.rank(&[3, 0, 0]).unwrap_err().class(), Class::Arg);
         let class = |dims: &[i32]| Cart::new(dims, &[0, 0], 5).unwrap_err().class();
-        assert_eq!(class(&[3, 2]), Class::Topology);
-        assert_eq!(class(&[3, 0]), Class::Dims);
+        assert_eq!(class(&[3, 2]), Class::Arg);
+        assert_eq!(class(&[3, -1]), Class::Dims);
+        assert_eq!(Cart::new(&[3, 0], &[0, 0], 5).unwrap().size(), 0);
     }
 
     #[test]

@@ -16,12 +16,12 @@ impl Graph {
     /// A graph for a communicator of `size` processes.
     ///
     /// # Errors
-    /// `Topology`: more nodes than processes; `Arg`: `index` decreases, or an edge leads to no node.
+    /// `Arg`: more nodes than processes, `index` decreases, or an edge leads to no node.
     pub fn new(index: &[i32], edges: &[i32], size: u32) -> Result<Graph> {
         let nodes = index.len();
         if nodes > size as usize {
             fail!(
-                Topology,
+                Arg,
                 "the communicator has {size} processes, the graph has {nodes} nodes"
             );
         }
@@ -139,7 +139,7 @@ mod tests {
         let neighbors: Vec<_> = (0..4).map(|rank| graph.neighbors(rank)).collect();
         assert_eq!(neighbors, [&[1, 3][..], &[0], &[3], &[0, 2]]);
         let class = |index: &[i32], edges: &[i32]| Graph::new(index, edges, 3).unwrap_err().class();
-        assert_eq!(class(&[1, 1, 1, 1], &[0]), Class::Topology);
+        assert_eq!(class(&[1, 1, 1, 1], &[0]), Class::Arg);
         assert_eq!(class(&[2, 1], &[0, 1]), Class::Arg);
         assert_eq!(class(&[1, 2], &[0, 2]), Class::Arg);
         assert_eq!(class(&[1, 2], &[0, -1]), Class::Arg);
