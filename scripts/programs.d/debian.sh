@@ -52,16 +52,17 @@ scalapack_counts() {
 # Every test program whose input is named after it: none may report a failure.
 scalapack_all() { # RANKS
     debian_fetch
-    local bin name failed total=0
+    local bin name rc failed total=0
     cp "$DEBIAN"/share/scalapack/*.dat "$DEBIAN"/share/scalapack/PBLAS/*.dat . || die "no input files"
     for bin in $(find "$DEBIAN/lib" -path '*mpich-tests/*' -type f \( -name 'x[sdcz]*' -o -name '*pb?tst' \) ! -path '*TIMING*' | sort); do
         name=${bin##*/}
         echo "== $name"
-        env "$MARK" LD_LIBRARY_PATH="$RUNPATHS" timeout -k 5 120 "$MPIRUN" -n "$1" "$bin" >"$name.out" 2>&1 || {
-            cat "$name.out"
-            die "$name ended with code $?"
-        }
+        env "$MARK" LD_LIBRARY_PATH="$RUNPATHS" timeout -k 5 300 "$MPIRUN" -n "$1" "$bin" >"$name.out" 2>&1
+        rc=$?
         cat "$name.out"
+        # Some inputs ask for grids of more processes than this, and BLACS ends the job.
+        [ $rc != 0 ] && grep -q 'Illegal grid' "$name.out" && continue
+        [ $rc = 0 ] || die "$name ended with code $rc: $(LOG=$name.out reason)"
         failed=$(LOG=$name.out scalapack_counts)
         [ "${failed#* }" = 0 ] || die "$name: ${failed#* } failed"
         total=$((total + ${failed% *}))

@@ -80,6 +80,7 @@ mpi4py_programs() {
     for n in 1 2 4; do
         prog mpi4py-p2p-$n default mpi4py_tests $n 120 $p2p
         prog mpi4py-coll-$n default mpi4py_tests $n 120 $coll
-        prog mpi4py-whole-$n later mpi4py_tests $n 900
+        # The test left out fails under MPICH too, which has Fortran's logicals without a Fortran compiler.
+        prog mpi4py-whole-$n later mpi4py_tests $n 900 -x testGetFortranInfo
     done
 }
