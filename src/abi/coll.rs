@@ -6,26 +6,23 @@
 //! their plan: blocking, nonblocking (§6.12) and persistent (§6.13).
 #![allow(unsafe_code)]
 
+use super::coll_args::*;
 use super::constants::*;
 use super::edge::*;
 use super::op::op as find_op;
 use super::types::*;
 use crate::fail;
-use crate::mpi::coll::machine::{self, Element, Operation};
-use crate::mpi::coll::plan::{self, Blocks, Data, Places, Reduction, Root};
+use crate::mpi::coll::machine::{self, Operation};
+use crate::mpi::coll::plan::{self, Blocks, Reduction, Root};
 use crate::mpi::coll::{next_tag, persistent_tag};
 use crate::mpi::comm::Comm;
 use crate::mpi::pt2pt::persistent;
-use crate::mpi::world::State;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
-/// A buffer, count and datatype argument.
-type Triple = (*const c_void, i64, MPI_Datatype);
-
 /// Runs a planned operation to its end.
 #[inline]
-fn run(name: &'static str, comm: MPI_Comm, plan: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Operation>) -> c_int {
+pub fn run(name: &'static str, comm: MPI_Comm, plan: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Operation>) -> c_int {
     on_comm(name, comm, |hold, comm| {
         let operation = plan(hold, comm)?;
         machine::run(hold, operation)
@@ -33,7 +30,7 @@ fn run(name: &'static str, comm: MPI_Comm, plan: impl FnOnce(&mut Hold, &Rc<Comm
 }
 
 /// Starts a planned operation.
-fn start(
+pub fn start(
     name: &'static str,
     comm: MPI_Comm,
     request: *mut MPI_Request,
@@ -48,7 +45,7 @@ fn start(
 }
 
 /// Keeps a planned operation as a persistent request.
-fn keep(
+pub fn keep(
     name: &'static str,
     comm: MPI_Comm,
     request: *mut MPI_Request,
@@ -96,6 +93,8 @@ macro_rules! forms {
         }
     )*};
 }
+
+pub(super) use forms;
 
 /// Operations without counts.
 macro_rules! plain {
@@ -450,153 +449,4 @@ fn root(comm: &Comm, root: c_int) -> Result<Root> {
 /// Whether this rank is the root.
 fn is_root(comm: &Comm, root: Root) -> bool {
     root == Root::Here || !comm.is_inter() && root == Root::Rank(comm.rank)
-}
-
-fn is_in_place(buffer: *const c_void) -> bool {
-    buffer == MPI_IN_PLACE.cast_const()
-}
-
-fn element(state: &State, handle: MPI_Datatype) -> Result<Element> {
-    let datatype = state.datatypes.committed(handle)?.clone();
-    Ok(Element { datatype, handle })
-}
-
-/// A checked buffer argument.
-fn data(state: &State, (address, count, datatype): Triple, name: &str) -> Result<Data> {
-    let count = self::count(count, "count")?;
-    let element = element(state, datatype)?;
-    check_address(
-        address,
-        count * element.datatype.size(),
-        element.datatype.true_lb(),
-        name,
-    )?;
-    Ok(Data {
-        address: address.cast_mut().cast(),
-        count,
-        element,
-    })
-}
-
-/// No data.
-fn nothing() -> Data {
-    Data {
-        address: std::ptr::null_mut(),
-        count: 0,
-        element: Element {
-            datatype: crate::mpi::datatype::Datatype::basic_at(crate::mpi::datatype::basic::LB),
-            handle: MPI_LB,
-        },
-    }
-}
-
-fn check_address(address: *const c_void, len: usize, true_lb: isize, name: &str) -> Result<()> {
-    if is_in_place(address) {
-        fail!(Buffer, "{name} cannot be MPI_IN_PLACE here");
-    }
-    if address.is_null() && len > 0 && true_lb == 0 {
-        fail!(
-            Buffer,
-            "{name} is a null pointer, but {len} bytes are to be transferred"
-        );
-    }
-    Ok(())
-}
-
-/// A buffer with blocks of equal size. `side` is "send" or "recv".
-fn blocks(state: &State, (address, count, datatype): Triple, side: &str) -> Result<Blocks> {
-    let Data {
-        address,
-        count,
-        element,
-    } = data(state, (address, count, datatype), &format!("{side}buf"))?;
-    Ok(Blocks {
-        address,
-        places: Places::Regular { count, element },
-    })
-}
-
-/// A buffer with blocks at displacements in elements.
-fn varying<C: Copy + Into<i64>, D: Copy + Into<i64>>(
-    state: &State,
-    ranks: u32,
-    address: *const c_void,
-    counts: *const C,
-    displs: *const D,
-    datatype: MPI_Datatype,
-    side: &str,
-) -> Result<Blocks> {
-    let counts = self::counts(counts, ranks as usize, &format!("{side}counts"))?;
-    let displs = self::displs(displs, ranks as usize, &format!("{side} displs"))?;
-    let element = element(state, datatype)?;
-    let len = counts.iter().sum::<usize>() * element.datatype.size();
-    check_address(address, len, element.datatype.true_lb(), &format!("{side}buf"))?;
-    Ok(Blocks {
-        address: address.cast_mut().cast(),
-        places: Places::Varying {
-            counts,
-            displs,
-            element,
-        },
-    })
-}
-
-/// A buffer with blocks of different types at displacements in bytes.
-fn each<C: Copy + Into<i64>, D: Copy + Into<i64>>(
-    state: &State,
-    ranks: u32,
-    address: *const c_void,
-    counts: *const C,
-    displs: *const D,
-    datatypes: *const MPI_Datatype,
-    side: &str,
-) -> Result<Blocks> {
-    let counts = self::counts(counts, ranks as usize, &format!("{side}counts"))?;
-    let displs = self::displs(displs, ranks as usize, &format!("{side} displs"))?;
-    let handles = slice(datatypes, ranks as usize, &format!("{side}types"))?;
-    let elements: Vec<Element> = handles
-        .iter()
-        .map(|&handle| element(state, handle))
-        .collect::<Result<_>>()?;
-    // The displacements may be addresses, so a null address is MPI_BOTTOM here.
-    check_address(address, 0, 0, &format!("{side}buf"))?;
-    Ok(Blocks {
-        address: address.cast_mut().cast(),
-        places: Places::Each {
-            counts,
-            displs,
-            elements,
-        },
-    })
-}
-
-fn aliased<T>() -> Result<T> {
-    fail!(
-        Buffer,
-        "the send and the receive buffer are the same memory; use MPI_IN_PLACE if that is meant"
-    )
-}
-
-impl Blocks {
-    /// Whether no block has data.
-    fn is_empty(&self) -> bool {
-        match &self.places {
-            Places::Regular { count, element } => count * element.datatype.size() == 0,
-            Places::Varying { counts, .. } | Places::Each { counts, .. } => counts.iter().all(|&count| count == 0),
-        }
-    }
-
-    /// Refuses `other`, which is to be copied to or from this rank's block, if it is that block.
-    fn refuse_overlap(&self, other: *mut u8, rank: u32, empty: bool) -> Result<()> {
-        let rank = rank as usize;
-        let shift = match &self.places {
-            Places::Regular { count, element } => (rank * count) as isize * element.datatype.extent(),
-            Places::Varying { displs, element, .. } => displs[rank] * element.datatype.extent(),
-            Places::Each { displs, .. } => displs[rank],
-        };
-        if !empty && self.address.wrapping_offset(shift) == other {
-            return aliased();
-        }
-        Ok(())
-    }
 }

@@ -8,6 +8,7 @@
 #![allow(clippy::not_unsafe_ptr_arg_deref)]
 
 pub mod coll;
+pub mod coll_args;
 #[rustfmt::skip]
 pub mod constants;
 pub mod datatype;
@@ -28,6 +29,7 @@ mod header;
 pub mod info;
 pub mod init;
 pub mod intel;
+pub mod neighbor;
 pub mod op;
 pub mod packing;
 pub mod probe;

@@ -11,6 +11,7 @@ pub mod internal;
 pub mod machine;
 #[cfg(test)]
 mod machine_tests;
+pub mod neighbor;
 pub mod plan;
 pub mod reduce;
 pub mod reduce_scatter;

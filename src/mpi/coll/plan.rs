@@ -5,6 +5,7 @@
 
 use super::inter::{self, Sides};
 use super::machine::{Element, Operation};
+use super::neighbor::{self, Neighbors};
 use super::reduce::Vector;
 use super::schedule::{Area, Base, Member, Schedule, Shape, Slice};
 use super::{allgather, allreduce, alltoall, barrier as barriers, bcast as bcasts, gather as gathers};
@@ -503,6 +504,37 @@ pub fn scan(comm: &Rc<Comm>, reduction: &Reduction, exclusive: bool) -> Operatio
         _ if vector.count * vector.send.shape.size == 0 => {}
         true => scans::exclusive(schedule, me, &vector),
         false => scans::inclusive(schedule, me, &vector),
+    }
+    draft.operation
+}
+
+/// What a process sends to its neighbours.
+pub enum Outgoing {
+    /// The same to all (`MPI_Neighbor_allgather`, `MPI_Neighbor_allgatherv`).
+    Same(Data),
+    /// A block to each (`MPI_Neighbor_alltoall`, `MPI_Neighbor_alltoallv`, `MPI_Neighbor_alltoallw`).
+    Blocks(Blocks),
+}
+
+/// The neighbourhood collectives.
+pub fn neighbor(comm: &Rc<Comm>, neighbors: &Neighbors, send: Outgoing, recv: Blocks) -> Operation {
+    let mut draft = Draft::new(comm);
+    let to = draft.table(Base::Recv, recv);
+    let place = |index: u32| to.slice(index);
+    match send {
+        Outgoing::Same(data) => {
+            let mine = draft.data(Base::Send, &data);
+            neighbor::exchange(&mut draft.operation.schedule, neighbors, |_| mine, place);
+        }
+        Outgoing::Blocks(blocks) => {
+            let from = draft.table(Base::Send, blocks);
+            neighbor::exchange(
+                &mut draft.operation.schedule,
+                neighbors,
+                |index| from.slice(index),
+                place,
+            );
+        }
     }
     draft.operation
 }
