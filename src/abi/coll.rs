@@ -329,10 +329,9 @@ fn alltoall(
 ) -> Result<Operation> {
     let in_place = !comm.is_inter() && is_in_place(sendbuf);
     let send = if in_place { None } else { Some(send(hold)?) };
-    if let Some(send) = send.as_ref().filter(|send| send.address == recv.address) {
-        if !send.is_empty() && !recv.is_empty() {
-            return aliased();
-        }
+    let same = send.as_ref().filter(|send| send.address == recv.address);
+    if same.is_some_and(|send| !send.is_empty() && !recv.is_empty()) {
+        return aliased();
     }
     Ok(plan::alltoall(comm, send, recv))
 }
@@ -370,21 +369,17 @@ fn reduce(
     let reduction = match (root, comm.is_inter()) {
         (Root::Beside, _) => return Ok(plan::bcast(comm, root, &nothing())),
         // Only the receive buffer counts at a root that reduces the other group's operands.
-        (Root::Here, _) => reduction(hold, comm, (recvbuf, send.1, send.2), recvbuf, op).or_else(|error| {
-            if error.class() != Class::Buffer || recvbuf.is_null() {
-                return Err(error);
-            }
-            operand(hold, (recvbuf, send.1, send.2), op)
-        })?,
+        (Root::Here, _) => operand(hold, (recvbuf, send.1, send.2), op, "recvbuf")?,
         (Root::Rank(_), false) if is_root(comm, root) => reduction(hold, comm, send, recvbuf, op)?,
-        (Root::Rank(_), _) => operand(hold, send, op)?,
+        (Root::Rank(_), _) => operand(hold, send, op, "sendbuf")?,
     };
     Ok(plan::reduce(comm, machine::is_crowded(hold), root, &reduction))
 }
 
-/// Arguments of a reduction at a rank that only contributes.
-fn operand(hold: &Hold, send: Triple, op: MPI_Op) -> Result<Reduction> {
-    let data = data(hold, send, "sendbuf")?;
+/// Arguments of a reduction at a rank where one buffer counts: one that only contributes, or the root
+/// that reduces the other group's operands.
+fn operand(hold: &Hold, buffer: Triple, op: MPI_Op, name: &str) -> Result<Reduction> {
+    let data = data(hold, buffer, name)?;
     let op = find_op(hold, op)?.clone();
     op.check(&data.element.datatype)?;
     Ok(Reduction {
@@ -411,7 +406,7 @@ fn reduce_scatter(
     let recv = if no_block { sendbuf.cast_mut() } else { recvbuf };
     let send = (sendbuf, total as i64, datatype);
     let reduction = match no_block {
-        true => operand(hold, send, op)?,
+        true => operand(hold, send, op, "sendbuf")?,
         false => reduction(hold, comm, send, recv, op)?,
     };
     Ok(plan::reduce_scatter(comm, &reduction, counts))
@@ -430,7 +425,7 @@ fn scan(
     }
     // Rank 0 of an exclusive scan receives nothing.
     let reduction = match exclusive && comm.rank == 0 && !is_in_place(send.0) {
-        true => operand(hold, send, op)?,
+        true => operand(hold, send, op, "sendbuf")?,
         false => reduction(hold, comm, send, recvbuf, op)?,
     };
     Ok(plan::scan(comm, &reduction, exclusive))
