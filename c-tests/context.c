@@ -16,6 +16,7 @@ int main(int argc, char **argv)
             OK(MPI_Send(&a, 1, MPI_INT, peer, 5, twin));
             OK(MPI_Send(&b, 1, MPI_INT, 0, 5, other)); /* world rank 1 */
             OK(MPI_Send(&c, 1, MPI_INT, peer, 5, MPI_COMM_WORLD));
+            OK(MPI_Recv(&a, 1, MPI_INT, peer, 6, twin, &status)); /* or the next round's would be found */
         } else {
             OK(MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status));
             CHECK(value == 3000 + round && status.MPI_SOURCE == 0, "world got %d from %d", value, status.MPI_SOURCE);
@@ -25,6 +26,7 @@ int main(int argc, char **argv)
             CHECK(value == 2000 + round && status.MPI_SOURCE == 1, "other got %d from %d", value, status.MPI_SOURCE);
             OK(MPI_Recv(&value, 1, MPI_INT, 0, 5, twin, &status));
             CHECK(value == 1000 + round && status.MPI_SOURCE == 0, "twin got %d from %d", value, status.MPI_SOURCE);
+            OK(MPI_Send(&value, 1, MPI_INT, peer, 6, twin));
         }
     }
     /* Point-to-point wildcards do not catch the messages of collectives. */

@@ -29,6 +29,42 @@ fn job(ranks: u32, set: &[(&str, &str)], program: impl Fn(u32, &World) + Sync) {
     });
 }
 
+/// A buffer of `len` bytes of which every second byte pair belongs to the message: 0, 1, 4, 5 and so on.
+fn striped(bytes: &mut [u8], pairs: i64) -> Buffer {
+    use crate::mpi::datatype::Datatype;
+    let pair = Datatype::basic_at(crate::mpi::datatype::basic::index(0x4c000203).unwrap());
+    let stripes = Rc::new(Datatype::vector(pairs, 1, 2, &pair).unwrap());
+    stripes.commit();
+    Buffer::typed(bytes.as_mut_ptr(), 1, &stripes)
+}
+
+#[test]
+fn a_message_with_gaps_arrives_whole_by_every_path() {
+    for set in [&[][..], &[("NEARMPI_ONE_COPY", "0")], &[("NEARMPI_ONE_COPY_MIN", "1")]] {
+        job(2, set, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            for pairs in [3usize, 100, 5000, 9001, 400_000] {
+                let mut bytes = if rank == 0 {
+                    pattern(4 * pairs, 0)
+                } else {
+                    vec![0xee; 4 * pairs]
+                };
+                let message = striped(&mut bytes, pairs as i64);
+                if rank == 0 {
+                    send(&mut hold, &comm, Plane::PointToPoint, message, 1, 0, Mode::Standard).unwrap();
+                    continue;
+                }
+                let status = recv(&mut hold, &comm, Plane::PointToPoint, message, 0, 0).unwrap();
+                assert_eq!(status.bytes as usize, 2 * pairs);
+                let sent = pattern(4 * pairs, 0);
+                let right = |(at, &byte): (usize, &u8)| byte == if at % 4 < 2 { sent[at] } else { 0xee };
+                assert!(bytes.iter().enumerate().all(right), "{pairs} pairs");
+            }
+        });
+    }
+}
+
 fn pattern(len: usize, seed: usize) -> Vec<u8> {
     (0..len)
         .map(|index| (index.wrapping_mul(31) ^ index >> 8 ^ seed) as u8)
