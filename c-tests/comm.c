@@ -137,6 +137,8 @@ static void names_and_errors(void)
     MPI_Comm dup, bad = MPI_COMM_WORLD;
     OK(MPI_Comm_get_name(MPI_COMM_WORLD, name, &length));
     CHECK(strcmp(name, "MPI_COMM_WORLD") == 0 && length == 14, "%s", name);
+    OK(MPI_Comm_get_name(MPI_COMM_NULL, name, &length));
+    CHECK(strcmp(name, "MPI_COMM_NULL") == 0, "%s", name);
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &dup));
     OK(MPI_Comm_set_name(dup, "a copy"));
     OK(MPI_Comm_get_name(dup, name, &length));

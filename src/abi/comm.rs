@@ -7,6 +7,7 @@
 use super::attr::{copy_all, delete_all};
 use super::constants::*;
 use super::edge::*;
+use super::errhandler::find;
 use super::group::{give_group, group, out};
 use super::info::{give_info, hints};
 use super::types::*;
@@ -14,6 +15,7 @@ use crate::fail;
 use crate::mpi::coll;
 use crate::mpi::comm::create::{self, Choice};
 use crate::mpi::comm::{Comm, idup, inter};
+use crate::mpi::errhandler::Target;
 use crate::mpi::info::Info;
 use crate::mpi::status::UNDEFINED;
 use crate::mpi::world::State;
@@ -259,7 +261,6 @@ pub unsafe extern "C" fn MPI_Comm_split_type(
 ) -> c_int {
     on_comm("MPI_Comm_split_type", comm, |hold, comm| {
         let out = out(newcomm, "newcomm")?;
-        comm.intra()?;
         let hints = hints(info)?;
         let kind = hints.get(b"mpi_hw_resource_type")?;
         let color = match split_type {
@@ -338,6 +339,75 @@ pub unsafe extern "C" fn MPI_Intercomm_merge(intercomm: MPI_Comm, high: c_int, n
     })
 }
 
+/// A tag for the program's `stringtag`, the same in every process.
+fn tag_of(stringtag: *const c_char) -> Result<c_int> {
+    let text = string(stringtag, "stringtag")?;
+    // FNV-1a.
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    Ok((hash >> 1) as c_int)
+}
+
+/// A communicator of `group`, called by its members only. MPI-4.1 §7.4.2.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Comm_create_from_group(
+    group: MPI_Group,
+    stringtag: *const c_char,
+    info: MPI_Info,
+    errhandler: MPI_Errhandler,
+    newcomm: *mut MPI_Comm,
+) -> c_int {
+    on_world("MPI_Comm_create_from_group", |hold| {
+        let out = out(newcomm, "newcomm")?;
+        let (group, tag, hints) = (self::group(hold, group)?, tag_of(stringtag)?, hints(info)?);
+        let errhandler = find(Target::Comm, errhandler)?;
+        let world = hold.world.clone();
+        let new = create::create_group(hold, &world, &group, tag)?;
+        if let Some(new) = &new {
+            new.info.replace(hints);
+            new.errhandler.replace(errhandler);
+        }
+        *out = give_if_any(hold, new)?;
+        Ok(())
+    })
+}
+
+/// Joins two groups, each called by its members, by an intercommunicator. MPI-4.1 §7.6.2.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Intercomm_create_from_groups(
+    local_group: MPI_Group,
+    local_leader: c_int,
+    remote_group: MPI_Group,
+    remote_leader: c_int,
+    stringtag: *const c_char,
+    info: MPI_Info,
+    errhandler: MPI_Errhandler,
+    newintercomm: *mut MPI_Comm,
+) -> c_int {
+    on_world("MPI_Intercomm_create_from_groups", |hold| {
+        let out = out(newintercomm, "newintercomm")?;
+        let (local, tag, hints) = (group(hold, local_group)?, tag_of(stringtag)?, hints(info)?);
+        let errhandler = find(Target::Comm, errhandler)?;
+        let leader = local.checked(local_leader)?;
+        let world = hold.world.clone();
+        let Some(members) = create::create_group(hold, &world, &local, tag)? else {
+            *out = MPI_COMM_NULL;
+            return Ok(());
+        };
+        let members = Rc::new(members);
+        let peer =
+            group(hold, remote_group).and_then(|remote| Ok((world, remote.world(remote.checked(remote_leader)?))));
+        let new = inter::create(hold, &members, leader, peer, tag)?;
+        new.info.replace(hints);
+        new.errhandler.replace(errhandler);
+        *out = give_comm(hold, Rc::new(new))?;
+        Ok(())
+    })
+}
+
 /// Names a communicator. MPI-4.1 §7.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
@@ -349,10 +419,15 @@ pub unsafe extern "C" fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_c
     })
 }
 
-/// A communicator's name. MPI-4.1 §7.8.
+/// A communicator's name; the null handle has one too. MPI-4.1 §7.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_get_name(comm: MPI_Comm, comm_name: *mut c_char, resultlen: *mut c_int) -> c_int {
+    if comm == MPI_COMM_NULL {
+        return on_world("MPI_Comm_get_name", |_| {
+            store_string(comm_name, "comm_name", MPI_MAX_OBJECT_NAME, "MPI_COMM_NULL", resultlen)
+        });
+    }
     on_comm("MPI_Comm_get_name", comm, |_, object| {
         let given = object.name.borrow();
         let name = match (given.as_deref(), comm) {

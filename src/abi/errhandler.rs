@@ -160,7 +160,7 @@ fn create(target: Target, function: Option<CFunction>, errhandler: *mut MPI_Errh
 ///
 /// # Errors
 /// [`Class::Errhandler`]: the null handle, a stale one, or a handler for another kind of object.
-fn find(target: Target, handle: MPI_Errhandler) -> Result<Errhandler> {
+pub(super) fn find(target: Target, handle: MPI_Errhandler) -> Result<Errhandler> {
     match handle {
         MPI_ERRORS_ARE_FATAL => Ok(Errhandler::Fatal),
         MPI_ERRORS_ABORT => Ok(Errhandler::Abort),
