@@ -329,7 +329,7 @@ fn alltoall(
 ) -> Result<Operation> {
     let in_place = !comm.is_inter() && is_in_place(sendbuf);
     let send = if in_place { None } else { Some(send(hold)?) };
-    let same = send.as_ref().filter(|send| send.address == recv.address);
+    let same = send.as_ref().filter(|send| same_memory(send.address, recv.address));
     if same.is_some_and(|send| !send.is_empty() && !recv.is_empty()) {
         return aliased();
     }
@@ -344,7 +344,7 @@ fn reduction(hold: &Hold, comm: &Comm, send: Triple, recvbuf: *mut c_void, op: M
     let in_place = !comm.is_inter() && is_in_place(send.0);
     if !in_place {
         let send = data(hold, send, "sendbuf")?;
-        if send.address == recv.address && !send.is_empty() {
+        if same_memory(send.address, recv.address) && !send.is_empty() {
             return aliased();
         }
     }
@@ -401,8 +401,8 @@ fn reduce_scatter(
     op: MPI_Op,
 ) -> Result<Operation> {
     let total: usize = counts.iter().sum();
-    // A rank whose block is empty needs no receive buffer.
-    let no_block = recvbuf.is_null() && counts[comm.rank as usize] == 0;
+    // A rank whose block is empty needs no receive buffer, unless its input lies there.
+    let no_block = recvbuf.is_null() && counts[comm.rank as usize] == 0 && !is_in_place(sendbuf);
     let recv = if no_block { sendbuf.cast_mut() } else { recvbuf };
     let send = (sendbuf, total as i64, datatype);
     let reduction = match no_block {

@@ -136,6 +136,11 @@ pub fn each<C: Copy + Into<i64>, D: Copy + Into<i64>>(
     })
 }
 
+/// Whether two buffers begin at one address. Two at MPI_BOTTOM do not: their datatypes hold the addresses.
+pub fn same_memory(send: *mut u8, recv: *mut u8) -> bool {
+    send == recv && !send.is_null()
+}
+
 /// The error for one buffer that is given twice.
 ///
 /// # Errors
@@ -164,7 +169,7 @@ impl Blocks {
             Places::Varying { displs, element, .. } => displs[rank] * element.datatype.extent(),
             Places::Each { displs, .. } => displs[rank],
         };
-        if !empty && self.address.wrapping_offset(shift) == other {
+        if !empty && same_memory(self.address.wrapping_offset(shift), other) {
             return aliased();
         }
         Ok(())
