@@ -11,7 +11,8 @@ use super::types::*;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::pt2pt::{self, Mode};
-use crate::mpi::request::{Request, RequestKey};
+use crate::mpi::request::parts::{Parts, Told};
+use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::Status;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
@@ -105,5 +106,72 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
             (room, from, recvtag),
             status,
         )
+    })
+}
+
+/// The request of an exchange; its status is the receive's.
+fn isendrecv(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    out: (Buffer, Option<u32>, i32),
+    room: (Buffer, Option<i32>, i32),
+    request: *mut MPI_Request,
+) -> Result<()> {
+    load(request, "request")?;
+    let (recv, send) = exchange(hold, comm, out, room)?;
+    let halves = [Some(recv), send].into_iter().filter(Option::is_some).collect();
+    let parts = Parts::new(halves, Told::First);
+    let key = hold.add_request(Request::new(Kind::Parts(parts), Some(comm.clone())))?;
+    store_request(request, key)
+}
+
+/// Starts sending and receiving at the same time. MPI-4.1 §3.10.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Isendrecv(
+    sendbuf: *const c_void,
+    sendcount: Count,
+    sendtype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: *mut c_void,
+    recvcount: Count,
+    recvtype: MPI_Datatype,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_comm("MPI_Isendrecv", comm, |hold, comm| {
+        let (sendcount, recvcount) = (
+            self::count(sendcount, "sendcount")?,
+            self::count(recvcount, "recvcount")?,
+        );
+        let (out, to) = outgoing(hold, comm, sendbuf, sendcount, sendtype, dest, sendtag)?;
+        let (room, from) = incoming(hold, comm, recvbuf, recvcount, recvtype, source, recvtag)?;
+        isendrecv(hold, comm, (out, to, sendtag), (room, from, recvtag), request)
+    })
+}
+
+/// Starts sending a buffer and receiving into it. MPI-4.1 §3.10.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Isendrecv_replace(
+    buf: *mut c_void,
+    count: Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: MPI_Comm,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_comm("MPI_Isendrecv_replace", comm, |hold, comm| {
+        let count = self::count(count, "count")?;
+        let (out, to) = outgoing(hold, comm, buf, count, datatype, dest, sendtag)?;
+        let (room, from) = incoming(hold, comm, buf, count, datatype, source, recvtag)?;
+        let out = (Buffer::kept(&out), to, sendtag);
+        isendrecv(hold, comm, out, (room, from, recvtag), request)
     })
 }

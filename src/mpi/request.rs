@@ -1,5 +1,7 @@
 //! Requests: what has been started and is not yet waited for (MPI-4.1 §3.7).
 
+pub mod parts;
+
 use super::buffer::Buffer;
 use super::comm::Comm;
 use super::error::{Error, Result};
@@ -10,6 +12,7 @@ use super::status::Status;
 use super::world::{Hold, State};
 use crate::channel::packet::OfferId;
 use crate::fail;
+use parts::Parts;
 use std::rc::Rc;
 
 /// Key of a request in [`super::world::State::requests`].
@@ -45,6 +48,8 @@ pub enum Kind {
     Collective,
     /// A persistent operation.
     Persistent(Box<Persistent>),
+    /// Several operations under one handle.
+    Parts(Parts),
     /// A generalized request; what it calls back is the C edge's business.
     Generalized(Box<dyn Generalized>),
 }
@@ -157,6 +162,10 @@ impl State {
                 kind: Kind::Persistent(persistent),
                 ..
             }) => persistent.active.is_none_or(|active| self.is_over(active)),
+            Some(Request {
+                kind: Kind::Parts(parts),
+                ..
+            }) => parts.are_over(self),
             Some(request) => request.done.is_some(),
             None => true,
         }
@@ -185,11 +194,13 @@ pub fn inspect(hold: &mut Hold, key: RequestKey) -> (Status, Result<()>) {
     if let Some(answer) = with_generalized(hold, key, |generalized| generalized.query()) {
         return answer;
     }
-    let status = hold
-        .requests
-        .get(key)
-        .and_then(|request| request.done)
-        .unwrap_or(Status::EMPTY);
+    let status = match hold.requests.get(key) {
+        Some(Request {
+            kind: Kind::Parts(parts),
+            ..
+        }) => parts.seen(hold),
+        request => request.and_then(|request| request.done).unwrap_or(Status::EMPTY),
+    };
     (status, Ok(()))
 }
 
@@ -222,6 +233,10 @@ pub fn finish(hold: &mut Hold, key: RequestKey) -> Outcome {
         };
     }
     match hold.requests.remove(key) {
+        Some(Request {
+            kind: Kind::Parts(parts),
+            ..
+        }) => parts.finish(hold),
         Some(request) => {
             let status = request.done.unwrap_or(Status::EMPTY);
             Outcome {
@@ -267,6 +282,10 @@ pub fn free(hold: &mut Hold, key: RequestKey) -> Result<()> {
             hold.requests.remove(key);
             Ok(())
         }
+        Kind::Parts(_) => match hold.requests.remove(key).map(|request| request.kind) {
+            Some(Kind::Parts(parts)) => parts.free(hold),
+            _ => Ok(()),
+        },
         _ => {
             request.detached = true;
             if over {
