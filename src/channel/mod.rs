@@ -167,23 +167,13 @@ impl<B: Bytes> Channel<B> {
 
     /// Copies a portion's bytes out by calling `copy(offset in the message, bytes, how many)` for each
     /// cell, and gives the cells back to `from`.
-    ///
-    /// # Errors
-    /// A [`Fault`] when the portion names cells that do not exist.
-    pub fn empty_cells(
-        &mut self,
-        from: u32,
-        portion: &Portion,
-        mut copy: impl FnMut(usize, *const u8, usize),
-    ) -> Result<(), Fault> {
+    pub fn empty_cells(&mut self, from: u32, portion: &Portion, mut copy: impl FnMut(usize, *const u8, usize)) {
         let pool = self.segment.pool(from);
         for (index, &cell) in portion.cells[..portion.count].iter().enumerate() {
-            let data = pool.named(cell).map_err(|Junk| Fault { from })?;
             let len = (portion.len as usize - index * CELL).min(CELL);
-            copy(portion.offset as usize + index * CELL, data.as_ptr(), len);
+            copy(portion.offset as usize + index * CELL, pool.cell(cell).as_ptr(), len);
             pool.release(cell);
         }
-        Ok(())
     }
 
     /// Looks at the next slot of the ring from `from` only. The caller then consumes a short message or

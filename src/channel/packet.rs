@@ -6,7 +6,7 @@
 //! kind    len           aux        envelope word   payload
 //! Inline  message       -          envelope        the message, up to 48 bytes
 //! Bytes   message       -          envelope        - (the message lies in the byte ring)
-//! Cells   this record   cells      envelope        w0 total length, w1 offset, w2..w5 16-bit cell numbers
+//! Cells   this record   cells      envelope        w0 total length, w1 offset, w2..w5 16-bit cell names
 //! Data    this record   cells      receiver token  as Cells: part of a taken offer
 //! Offer   0             contiguous envelope        w0 length, w1 address, w2 use:32 | descriptor:32
 //! Clear   0             -          receiver token  w0 bytes wanted, w2 use:32 | descriptor:32

@@ -3,7 +3,7 @@
 //! ```text
 //! | JobHeader 4K | contexts 128K | RankBlock 4K x P
 //! | for each receiver: credits, slots, byte rings, one of each per sender (first touched by the receiver)
-//! | for each sender:   busy marks 4K, cells 1M                             (first touched by the sender)
+//! | for each sender:   marks 4K, cells 1M                             (first touched by the sender)
 //! | for each sender:   offers 1M |
 //! ```
 //! Every partition is whole pages, so that each lies on its owner's NUMA node (Ekman 2005 §3). The
@@ -100,7 +100,7 @@ impl Layout {
         self.slots(receiver, self.ranks) + sender as usize * self.bytes
     }
 
-    /// Busy marks of `owner`'s pool; its cells lie a page behind.
+    /// Marks of `owner`'s pool; its cells lie a page behind.
     pub fn pool(&self, owner: u32) -> usize {
         self.pools + owner as usize * POOL
     }

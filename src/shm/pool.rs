@@ -2,27 +2,43 @@
 //! Relies on the segment to outlive the pool ends made of it, and on one owner per pool.
 //!
 //! A sender's pool of cells (Chai 2006 §3.2): the owner fills cells and names them to receivers in
-//! control messages; a receiver marks a cell free when it has copied it out; the owner sweeps the
-//! marks when it has run out of cells.
+//! control messages; a receiver marks a cell when it has copied it out; the owner sweeps the marks when
+//! it has run out of cells.
 //!
-//! Each cell has one `busy` byte. The owner stores 1 before it names the cell to anybody; the one
-//! receiver it is named to stores 0 (Release) when done; the owner's sweep loads it (Acquire).
+//! Each cell has a generation, counted by the owner, and a mark. The owner names a cell to one receiver
+//! as (generation, number); when the receiver has copied it out it stores that generation into the mark
+//! (Release); the owner's sweep loads the mark (Acquire): equal generations mean free. So a mark has one
+//! writer at a time and the owner touches it only when it sweeps.
+//!
+//! The owner opens cells only as it needs them, and fills the one freed last first: few cells are in use
+//! at a time, and they stay in its cache.
 #![allow(unsafe_code)]
 
-use super::ring::Junk;
-use super::sync::{AtomicU8, Ordering};
+use super::sync::{AtomicU16, Ordering};
 use std::ptr::NonNull;
 
 /// Bytes in a cell.
 pub const CELL: usize = 8192;
 /// Cells in a pool.
-pub const CELLS: usize = 128;
+pub const CELLS: usize = 1 << NUMBER_BITS;
+const NUMBER_BITS: u32 = 7;
+
+/// A cell's name in a control message: generation above, number below.
+pub type Name = u16;
+
+fn number(name: Name) -> usize {
+    usize::from(name) % CELLS
+}
+
+fn generation(name: Name) -> u16 {
+    name >> NUMBER_BITS
+}
 
 /// Where a pool lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// `CELLS` busy bytes.
-    pub busy: NonNull<AtomicU8>,
+    /// `CELLS` marks.
+    pub marks: NonNull<AtomicU16>,
     /// `CELLS` cells of `CELL` bytes.
     pub cells: NonNull<u8>,
 }
@@ -30,10 +46,12 @@ pub struct Place {
 // SAFETY: addresses of shared memory made for concurrent use by the rules above.
 unsafe impl Send for Place {}
 
-/// The owner's end: hands out cells, latest freed first so that they stay in its cache.
+/// The owner's end.
 #[derive(Debug)]
 pub struct Pool {
     place: Place,
+    /// The latest name of each cell opened so far.
+    names: Vec<Name>,
     free: Vec<u16>,
     used: Vec<u16>,
     /// Sweeps made so far.
@@ -42,31 +60,22 @@ pub struct Pool {
 
 impl Place {
     #[inline]
-    fn busy(&self, cell: u16) -> &AtomicU8 {
-        // SAFETY: every caller checked `cell < CELLS`.
-        unsafe { self.busy.add(usize::from(cell)).as_ref() }
+    fn mark(&self, name: Name) -> &AtomicU16 {
+        // SAFETY: a number is below CELLS.
+        unsafe { self.marks.add(number(name)).as_ref() }
     }
 
+    /// The cell that a control message names; any name is one of the pool's cells.
     #[inline]
-    fn cell(&self, cell: u16) -> NonNull<u8> {
-        // SAFETY: every caller checked `cell < CELLS`.
-        unsafe { self.cells.add(usize::from(cell) * CELL) }
+    pub fn cell(&self, name: Name) -> NonNull<u8> {
+        // SAFETY: a number is below CELLS.
+        unsafe { self.cells.add(number(name) * CELL) }
     }
 
-    /// A receiver's view of a cell that a control message named.
+    /// Receiver: gives the cell back, after its bytes have been copied out.
     #[inline]
-    pub fn named(&self, cell: u16) -> Result<NonNull<u8>, Junk> {
-        if usize::from(cell) < CELLS {
-            Ok(self.cell(cell))
-        } else {
-            Err(Junk)
-        }
-    }
-
-    /// Marks a cell free, after its bytes have been copied out. The caller has seen `named`.
-    #[inline]
-    pub fn release(&self, cell: u16) {
-        self.busy(cell).store(0, Ordering::Release);
+    pub fn release(&self, name: Name) {
+        self.mark(name).store(generation(name), Ordering::Release);
     }
 }
 
@@ -78,34 +87,48 @@ impl Pool {
     pub unsafe fn new(place: Place) -> Pool {
         Pool {
             place,
-            free: (0..CELLS as u16).rev().collect(),
-            used: Vec::with_capacity(CELLS),
+            names: Vec::new(),
+            free: Vec::new(),
+            used: Vec::new(),
             sweeps: 0,
         }
     }
 
-    /// A free cell to fill, marked busy; `None` while receivers hold all of them.
+    /// A free cell to fill, under a new name; `None` while receivers hold all of them.
     #[inline]
-    pub fn take(&mut self) -> Option<(u16, NonNull<u8>)> {
-        if self.free.is_empty() {
-            self.sweep();
-        }
-        let cell = self.free.pop()?;
+    pub fn take(&mut self) -> Option<(Name, NonNull<u8>)> {
+        let cell = self.free.pop().or_else(|| self.find())?;
+        let name = &mut self.names[usize::from(cell)];
+        // Generation 0 is that of a mark nobody has written.
+        let next = generation(*name) % (u16::MAX >> NUMBER_BITS) + 1;
+        *name = next << NUMBER_BITS | cell;
         self.used.push(cell);
-        self.place.busy(cell).store(1, Ordering::Relaxed);
-        Some((cell, self.place.cell(cell)))
+        Some((*name, self.place.cell(*name)))
     }
 
-    /// Gathers the cells that receivers have marked free.
+    /// A cell that a receiver has given back, or one that was never used.
+    fn find(&mut self) -> Option<u16> {
+        self.sweep();
+        self.free.pop().or_else(|| {
+            let cell = self.names.len();
+            (cell < CELLS).then(|| {
+                self.names.push(cell as u16);
+                cell as u16
+            })
+        })
+    }
+
+    /// Gathers the cells that receivers have given back.
     fn sweep(&mut self) {
         self.sweeps += 1;
-        let (place, free) = (&self.place, &mut self.free);
+        let (place, free, names) = (&self.place, &mut self.free, &self.names);
         self.used.retain(|&cell| {
-            let busy = place.busy(cell).load(Ordering::Acquire) != 0;
-            if !busy {
+            let name = names[usize::from(cell)];
+            let back = place.mark(name).load(Ordering::Acquire) == generation(name);
+            if back {
                 free.push(cell);
             }
-            busy
+            !back
         });
     }
 }
@@ -115,17 +138,17 @@ mod tests {
     use super::*;
 
     struct Heap {
-        busy: Box<[AtomicU8]>,
+        marks: Box<[AtomicU16]>,
         cells: Box<[u8]>,
     }
 
     fn heap() -> (Heap, Place) {
         let heap = Heap {
-            busy: (0..CELLS).map(|_| AtomicU8::new(0)).collect(),
+            marks: (0..CELLS).map(|_| AtomicU16::new(0)).collect(),
             cells: vec![0; CELLS * CELL].into(),
         };
         let place = Place {
-            busy: NonNull::from(&heap.busy[0]),
+            marks: NonNull::from(&heap.marks[0]),
             cells: NonNull::from(&heap.cells[0]),
         };
         (heap, place)
@@ -141,9 +164,9 @@ mod tests {
         assert!(pool.take().is_none());
         place.release(taken[7]);
         place.release(taken[99]);
-        let mut again = [pool.take().unwrap().0, pool.take().unwrap().0];
+        let mut again = [pool.take().unwrap().0, pool.take().unwrap().0].map(number);
         again.sort();
-        let mut released = [taken[7], taken[99]];
+        let mut released = [taken[7], taken[99]].map(number);
         released.sort();
         assert_eq!(again, released);
         assert!(pool.take().is_none());
@@ -151,10 +174,15 @@ mod tests {
 
     #[cfg(not(loom))]
     #[test]
-    fn a_cell_number_beyond_the_pool_is_junk() {
+    fn a_lone_receiver_gets_the_same_cell_again_and_again() {
         let (_heap, place) = heap();
-        assert!(place.named(CELLS as u16 - 1).is_ok());
-        assert_eq!(place.named(CELLS as u16), Err(Junk));
+        // SAFETY: as above.
+        let mut pool = unsafe { Pool::new(place) };
+        for _ in 0..2000 {
+            let (name, _) = pool.take().unwrap();
+            assert_eq!(number(name), 0);
+            place.release(name);
+        }
     }
 
     #[cfg(loom)]

@@ -227,7 +227,7 @@ impl Segment {
         assert!(owner < self.layout.ranks);
         let at = self.layout.pool(owner);
         pool::Place {
-            busy: self.at(at),
+            marks: self.at(at),
             cells: self.at(at + PAGE),
         }
     }

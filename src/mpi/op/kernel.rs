@@ -408,7 +408,7 @@ mod tests {
     }
 
     fn f80_bits(value: u128) -> u128 {
-        value & (1 << 80) - 1
+        value & ((1 << 80) - 1)
     }
 
     /// The binary128 image of a small integer.

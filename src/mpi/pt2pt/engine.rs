@@ -267,7 +267,7 @@ impl State {
                 unsafe { buffer.put(position, data, len.min(coming.wanted - position)) };
             }
         };
-        self.engine.channel.empty_cells(from, portion, copy).map_err(fault)?;
+        self.engine.channel.empty_cells(from, portion, copy);
         self.engine.channel.consume(from);
         if portion.offset + u64::from(portion.len) == portion.total {
             let (status, error) = received(coming.envelope, coming.len, buffer.len());
@@ -294,7 +294,7 @@ impl State {
                 .bytes
                 .extend_from_slice(unsafe { std::slice::from_raw_parts(data, len) });
         };
-        self.engine.channel.empty_cells(from, portion, copy).map_err(fault)?;
+        self.engine.channel.empty_cells(from, portion, copy);
         self.engine.channel.consume(from);
         if message.bytes.len() == message.total
             && let Some(key) = message.claimed
