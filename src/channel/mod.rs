@@ -118,7 +118,7 @@ pub struct Counters {
     pub cells: u64,
     pub offers: u64,
     pub one_copies: u64,
-    pub fallbacks: u64,
+    pub streams: u64,
     pub queued: u64,
     pub sleeps: u64,
 }
@@ -285,7 +285,7 @@ impl<B: Bytes> Channel<B> {
     /// Answers a taken offer that cannot be copied directly: the sender shall send its first `wanted`
     /// bytes as [`Arrival::Data`] for `token`.
     pub fn clear(&mut self, offered: &Offered, token: u32, wanted: usize) -> Result<(), Fault> {
-        self.counters.fallbacks += 1;
+        self.counters.streams += 1;
         self.control(offered.from, Record::clear(offered.id, token, wanted as u64))
     }
 

@@ -116,10 +116,10 @@ impl<B: Bytes> Channel<B> {
         channel
     }
 
-    /// Whether a message of `len` bytes in a row is better offered than sent by value.
+    /// Whether a message of `len` bytes is offered to its receiver rather than sent by value.
     #[inline]
     pub fn prefers_offer(&self, len: usize) -> bool {
-        self.settings.one_copy != 0 && len >= self.settings.one_copy_min as usize
+        len >= self.settings.offer_min as usize
     }
 
     /// Sends `len <= 48` bytes at `data` if that needs no waiting; false when it does.

@@ -75,7 +75,7 @@ impl<B: Bytes> Channel<B> {
 
     fn pull(&mut self, offered: &Offered, into: &B, wanted: usize) -> bool {
         let Some(address) = offered.address else { return false };
-        if self.settings.one_copy == 0 {
+        if self.settings.one_copy == 0 || wanted < self.settings.one_copy_min as usize {
             return false;
         }
         let Reach::Process(pid) = self.reach_of(offered.from) else {

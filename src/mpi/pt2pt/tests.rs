@@ -40,7 +40,7 @@ fn striped(bytes: &mut [u8], pairs: i64) -> Buffer {
 
 #[test]
 fn a_message_with_gaps_arrives_whole_by_every_path() {
-    for set in [&[][..], &[("NEARMPI_ONE_COPY", "0")], &[("NEARMPI_ONE_COPY_MIN", "1")]] {
+    for set in [&[][..], &[("NEARMPI_ONE_COPY", "0")], &[("NEARMPI_ONE_COPY_MIN", "1"), ("NEARMPI_OFFER_MIN", "1")]] {
         job(2, set, |rank, world| {
             let mut hold = world.hold();
             let comm = hold.world.clone();
@@ -116,8 +116,8 @@ fn every_size_arrives_whole(set: &[(&str, &str)]) {
 fn every_size_arrives_whole_by_every_path() {
     every_size_arrives_whole(&[]);
     every_size_arrives_whole(&[("NEARMPI_ONE_COPY", "0")]);
-    every_size_arrives_whole(&[("NEARMPI_ONE_COPY_MIN", "1")]);
-    every_size_arrives_whole(&[("NEARMPI_RING_MAX", "0"), ("NEARMPI_ONE_COPY_MIN", "1000000000")]);
+    every_size_arrives_whole(&[("NEARMPI_ONE_COPY_MIN", "1"), ("NEARMPI_OFFER_MIN", "1")]);
+    every_size_arrives_whole(&[("NEARMPI_RING_MAX", "0"), ("NEARMPI_OFFER_MIN", "1000000000")]);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_rank_can_send_to_itself() {
 
 #[test]
 fn a_flood_goes_through_full_rings_and_an_empty_pool() {
-    job(2, &[("NEARMPI_ONE_COPY_MIN", "1000000000")], |rank, world| {
+    job(2, &[("NEARMPI_OFFER_MIN", "1000000000")], |rank, world| {
         let mut hold = world.hold();
         let comm = hold.world.clone();
         const COUNT: usize = 400;
