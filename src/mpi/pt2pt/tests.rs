@@ -40,7 +40,11 @@ fn striped(bytes: &mut [u8], pairs: i64) -> Buffer {
 
 #[test]
 fn a_message_with_gaps_arrives_whole_by_every_path() {
-    for set in [&[][..], &[("NEARMPI_ONE_COPY", "0")], &[("NEARMPI_ONE_COPY_MIN", "1"), ("NEARMPI_OFFER_MIN", "1")]] {
+    for set in [
+        &[][..],
+        &[("NEARMPI_ONE_COPY", "0")],
+        &[("NEARMPI_ONE_COPY_MIN", "1"), ("NEARMPI_OFFER_MIN", "1")],
+    ] {
         job(2, set, |rank, world| {
             let mut hold = world.hold();
             let comm = hold.world.clone();
