@@ -32,6 +32,7 @@ pub mod intel;
 pub mod neighbor;
 pub mod op;
 pub mod packing;
+pub mod partitioned;
 pub mod probe;
 pub mod pt2pt;
 pub mod recv;

@@ -6,6 +6,7 @@ use super::buffer::Buffer;
 use super::comm::Comm;
 use super::error::{Error, Result};
 use super::pt2pt::matching::{Envelope, Token};
+use super::pt2pt::partitioned;
 use super::pt2pt::persistent::Persistent;
 use super::pt2pt::unexpected::Stored;
 use super::status::Status;
@@ -211,6 +212,7 @@ pub fn finish(hold: &mut Hold, key: RequestKey) -> Outcome {
         ..
     }) = hold.requests.get_mut(key)
     {
+        partitioned::ended(&persistent.operation);
         let Some(active) = persistent.active.take() else {
             return Outcome {
                 status: Status::EMPTY,
@@ -278,9 +280,10 @@ pub fn free(hold: &mut Hold, key: RequestKey) -> Result<()> {
             hold.requests.remove(key);
             freed
         }
-        Kind::Persistent(_) => {
+        Kind::Persistent(persistent) => {
+            let operation = persistent.operation.clone();
             hold.requests.remove(key);
-            Ok(())
+            partitioned::freed(hold, &operation)
         }
         Kind::Parts(_) => match hold.requests.remove(key).map(|request| request.kind) {
             Some(Kind::Parts(parts)) => parts.free(hold),

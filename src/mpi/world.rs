@@ -14,6 +14,7 @@ use super::error::Result;
 use super::group::Group;
 use super::op::Ops;
 use super::pt2pt::engine::Engine;
+use super::pt2pt::partitioned::{self, Partitioning};
 use super::request::Request;
 use super::table::Table;
 use crate::channel::Channel;
@@ -62,6 +63,8 @@ pub struct State {
     pub requests: Table<Request>,
     /// Messages on their way.
     pub engine: Engine,
+    /// Partitioned operations.
+    pub partitioning: Partitioning,
     /// What the launcher says about the job.
     pub job: Job,
 }
@@ -103,6 +106,7 @@ impl State {
             schedules: Schedules::default(),
             requests: Table::default(),
             engine,
+            partitioning: Partitioning::default(),
             job: Job {
                 appnum: -1,
                 universe: -1,
@@ -186,6 +190,7 @@ impl Hold<'_> {
 
     fn moved(&mut self) -> Result<()> {
         super::coll::advance(self)?;
+        partitioned::advance(self)?;
         self.wake_threads();
         Ok(())
     }

@@ -7,6 +7,7 @@
 pub mod buffered;
 pub mod engine;
 pub mod matching;
+pub mod partitioned;
 pub mod persistent;
 pub mod probe;
 #[cfg(test)]

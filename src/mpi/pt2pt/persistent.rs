@@ -1,5 +1,6 @@
 //! Persistent requests: an operation described once and started many times (MPI-4.1 §3.9).
 
+use super::partitioned::{self, Incoming, Outgoing};
 use super::{Mode, ibsend, irecv, isend};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
@@ -53,6 +54,10 @@ pub enum Operation {
         /// Tag.
         tag: i32,
     },
+    /// Sends partitions as they become ready.
+    PartitionedSend(Rc<Outgoing>),
+    /// Receives partitions.
+    PartitionedRecv(Rc<Incoming>),
 }
 
 /// Makes an inactive persistent request.
@@ -63,6 +68,8 @@ pub fn create(hold: &mut Hold, operation: Operation) -> Result<RequestKey> {
     let comm = match &operation {
         Operation::Send { comm, .. } | Operation::Recv { comm, .. } => comm.clone(),
         Operation::Collective { operation, .. } => operation.comm.clone(),
+        Operation::PartitionedSend(send) => send.comm().clone(),
+        Operation::PartitionedRecv(recv) => recv.comm().clone(),
     };
     let kind = Kind::Persistent(Box::new(Persistent {
         operation,
@@ -108,6 +115,8 @@ pub fn start(hold: &mut Hold, key: RequestKey) -> Result<()> {
             tag,
         } => irecv(hold, &comm, Plane::PointToPoint, buffer, source, tag)?,
         Operation::Collective { operation, tag } => machine::start(hold, operation, tag)?,
+        Operation::PartitionedSend(send) => partitioned::start_send(hold, &send)?,
+        Operation::PartitionedRecv(recv) => partitioned::start_recv(hold, key, &recv)?,
     };
     if let Some(Request {
         kind: Kind::Persistent(persistent),
