@@ -107,11 +107,7 @@ pub unsafe extern "C" fn MPI_Pready(partition: c_int, request: MPI_Request) -> c
 /// Says that partitions in a row may be sent. MPI-4.1 §4.2.2.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Pready_range(
-    partition_low: c_int,
-    partition_high: c_int,
-    request: MPI_Request,
-) -> c_int {
+pub unsafe extern "C" fn MPI_Pready_range(partition_low: c_int, partition_high: c_int, request: MPI_Request) -> c_int {
     on_world("MPI_Pready_range", |hold| {
         let key = key_of(hold, request)?;
         partitioned::ready(hold, key, number(partition_low)?..=number(partition_high)?)

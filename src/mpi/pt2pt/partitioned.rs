@@ -324,7 +324,9 @@ impl Incoming {
         if aside.is_empty() {
             return;
         }
-        let whole = self.partitions.elements(0, self.partitions.number * self.partitions.count);
+        let whole = self
+            .partitions
+            .elements(0, self.partitions.number * self.partitions.count);
         // Either every partition lies aside or none does: they have one size.
         for index in which {
             if let Some(kept) = aside.get_mut(index).and_then(Option::take) {
@@ -375,15 +377,7 @@ pub fn ready(hold: &mut Hold, key: RequestKey, which: impl Iterator<Item = usize
         let count = send.partitions.count;
         let buffer = send.partitions.elements(partition * count, count);
         let tag = tag_of(send.first.wrapping_add(partition as u32));
-        let part = isend(
-            hold,
-            &send.comm,
-            Plane::PointToPoint,
-            buffer,
-            dest,
-            tag,
-            Mode::Standard,
-        )?;
+        let part = isend(hold, &send.comm, Plane::PointToPoint, buffer, dest, tag, Mode::Standard)?;
         if let Some(parts) = hold.requests.get_mut(active).and_then(Request::parts) {
             parts.set(partition, part);
         }
