@@ -58,6 +58,8 @@ static WORLD: AtomicPtr<World> = AtomicPtr::new(null_mut());
 static RANK: AtomicU32 = AtomicU32::new(0);
 static INITIALIZED: AtomicBool = AtomicBool::new(false);
 static FINALIZED: AtomicBool = AtomicBool::new(false);
+/// This process is a child that a rank made by fork(2).
+static FORKED: AtomicBool = AtomicBool::new(false);
 static END_OF_JOB: OnceLock<fn(c_int)> = OnceLock::new();
 
 /// Makes `world` this process's MPI.
@@ -78,6 +80,13 @@ pub fn set_world(world: World) -> Result<&'static World> {
 pub fn unset_world() {
     FINALIZED.store(true, Ordering::Release);
     WORLD.store(null_mut(), Ordering::Release);
+}
+
+/// Ends MPI in a child process: it is no rank of the job. MPI_Finalized is true there, so that what
+/// would finalize MPI at exit does not.
+pub extern "C" fn disown() {
+    FORKED.store(true, Ordering::Release);
+    unset_world();
 }
 
 /// This process's rank in `MPI_COMM_WORLD`; 0 before initialization.
@@ -113,7 +122,9 @@ pub fn world(name: &str) -> &'static World {
 
 #[cold]
 fn outside_lifetime(name: &str) -> ! {
-    let when = if finalized() {
+    let when = if FORKED.load(Ordering::Acquire) {
+        "in a child process: only the rank that called fork may use MPI"
+    } else if finalized() {
         "after finalizing MPI: MPI_Finalize has been called"
     } else {
         "before initializing MPI: call MPI_Init first"

@@ -11,10 +11,11 @@ use super::types::*;
 use crate::fail;
 use crate::launch::bootstrap::{self, Control};
 use crate::mpi::coll;
+use crate::mpi::coll::signature::Call;
 use crate::mpi::world::{Job, State, World};
 use crate::shm::segment::{self, Life, Segment};
 use crate::sys::cvar::Settings;
-use crate::sys::{clock, cma, cpu, descriptor, host, memory};
+use crate::sys::{clock, cma, cpu, descriptor, fork, host, memory};
 use std::ffi::{c_char, c_double, c_int, c_void};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -50,6 +51,7 @@ fn initialize(level: c_int) -> Result<()> {
     LEVEL.store(level, Ordering::Relaxed);
     let _ = MAIN.set(std::thread::current().id());
     set_world(world)?;
+    fork::in_each_child(disown);
     at_end_of_job(tell_job);
     Ok(())
 }
@@ -75,6 +77,7 @@ fn join(level: c_int) -> std::result::Result<World, String> {
         appnum: member.appnum,
         universe: member.universe,
     };
+    state.vigil = keep_watch;
     if debug > 0 && member.rank == 0 {
         banner(&state);
     }
@@ -109,6 +112,20 @@ fn tell_job(code: c_int) {
     }
 }
 
+/// Ends this process if nobody else would: the launcher is gone, or the job is being ended.
+fn keep_watch() {
+    let Ok(control) = CONTROL.try_lock() else { return };
+    let is_orphan = control.as_ref().is_some_and(Control::launcher_is_gone);
+    drop(control);
+    if is_orphan {
+        report("nearmpi: the launcher is gone; ending");
+        end_job(1);
+    }
+    if let Some(code) = current_world().and_then(|world| world.segment().aborted()) {
+        end_job(code.into());
+    }
+}
+
 /// Initializes MPI. MPI-4.1 §11.2.1.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
@@ -139,7 +156,8 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
     let code = on_world("MPI_Finalize", |hold| {
         super::attr::delete_predefined(hold)?;
         let world = hold.world.clone();
-        coll::barrier(hold, &world)?;
+        coll::barrier_of(hold, &world, Call::Finalize)?;
+        coll::signature::check_end(hold)?;
         hold.wait_until(None, |hold| Ok(hold.engine.channel.is_flushed()))?;
         let channel = &hold.engine.channel;
         channel

@@ -195,6 +195,12 @@ impl<B: Bytes> Channel<B> {
         Ok(Some(id))
     }
 
+    /// The receivers of messages that are offered or queued, in no useful order: for reports.
+    pub fn open_sends(&self) -> impl Iterator<Item = u32> {
+        let offered = self.offers.open.iter().flatten().map(|open| open.to);
+        offered.chain(self.waiting.iter().copied())
+    }
+
     /// Takes an offer back; false when the receiver has taken it.
     pub fn withdraw(&mut self, id: OfferId) -> bool {
         let Some(offer) = self.segment.offer(self.me, id.index) else {

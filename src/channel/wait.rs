@@ -5,6 +5,7 @@
 
 use super::{Bytes, Channel};
 use crate::shm::bell::{Barriers, local_barrier};
+use crate::shm::sync::Ordering;
 use crate::sys::cvar::Settings;
 use crate::sys::{cpu, futex};
 use std::time::Duration;
@@ -113,9 +114,11 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Sleeps until the bell rings, for a nap at most.
-    pub fn sleep(&self) {
-        futex::wait(self.segment.rank(self.me).bell.word(), self.ticket, NAP);
+    /// Sleeps until the bell rings, for a nap at most; whether it has rung.
+    pub fn sleep(&self) -> bool {
+        let word = self.segment.rank(self.me).bell.word();
+        futex::wait(word, self.ticket, NAP);
+        word.load(Ordering::Relaxed) != self.ticket
     }
 }
 

@@ -67,6 +67,9 @@ pub struct State {
     pub partitioning: Partitioning,
     /// What the launcher says about the job.
     pub job: Job,
+    /// Called after each nap in which nothing came, with the state released: ends a process that
+    /// nobody else would end.
+    pub vigil: fn(),
 }
 
 /// What the launcher says about the job.
@@ -111,6 +114,7 @@ impl State {
                 appnum: -1,
                 universe: -1,
             },
+            vigil: || (),
         }
     }
 }
@@ -142,6 +146,11 @@ impl World {
 }
 
 impl Hold<'_> {
+    /// Whether other threads may be in MPI at the same time.
+    pub fn has_threads(&self) -> bool {
+        self.world.gate.is_some()
+    }
+
     /// Runs `outside` with the state released: user call-backs may call MPI again, other threads may enter.
     pub fn released<R>(&mut self, outside: impl FnOnce() -> R) -> R {
         if let Some(gate) = &self.world.gate {
@@ -163,6 +172,7 @@ impl Hold<'_> {
         let mut patience = self.engine.channel.patience();
         while !done(self)? {
             if self.progress(first)? {
+                self.tell_awake();
                 patience.renew();
                 continue;
             }
@@ -172,6 +182,7 @@ impl Hold<'_> {
                 Next::Sleep => self.sleep(&mut done)?,
             }
         }
+        self.tell_awake();
         Ok(())
     }
 
@@ -217,7 +228,19 @@ impl Hold<'_> {
         self.engine.sleepers += 1;
         let stay = !self.progress(None)? && !done(self)?;
         if stay {
-            self.released(|| bed.sleep());
+            self.tell_sleep();
+            let vigil = self.vigil;
+            let rung = self.released(|| {
+                bed.sleep() || {
+                    vigil();
+                    false
+                }
+            });
+            if rung {
+                self.tell_awake();
+            }
+        } else {
+            self.tell_awake();
         }
         self.engine.sleepers -= 1;
         if self.engine.sleepers == 0 {

@@ -65,6 +65,11 @@ impl Bell {
         self.sleeping.0.store(0, Ordering::Relaxed);
     }
 
+    /// Whether the owner sleeps and nobody has rung since.
+    pub fn is_set(&self) -> bool {
+        self.sleeping.0.load(Ordering::Acquire) != 0
+    }
+
     /// Wakes the owner's own sleeping threads: changes the word; the caller wakes everyone on it.
     pub fn shake(&self) {
         self.word.0.fetch_add(1, Ordering::Release);

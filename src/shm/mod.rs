@@ -11,3 +11,4 @@ pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;
 pub mod sync;
+pub mod waiting;

@@ -9,6 +9,7 @@ use super::bell::{Barriers, Bell};
 use super::layout::{CONTEXTS, Layout, MAX_RANKS, PAGE};
 use super::offer::{OFFERS, Offer};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
+use super::waiting::Waiting;
 use super::{pool, ring};
 use crate::sys::memory::{self, Mapping};
 use std::io;
@@ -18,6 +19,9 @@ use std::ptr::NonNull;
 /// "nearmpi" and the version of the segment's format.
 const MAGIC: u64 = u64::from_le_bytes(*b"nearmpi\x01");
 
+/// Marks an exit code in the header, so that junk is no exit code.
+const ABORT: u32 = 0x4142_5200;
+
 /// The first page.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -26,7 +30,7 @@ struct JobHeader {
     ranks: AtomicU32,
     cpus: AtomicU32,
     remote_barriers: AtomicU32,
-    /// 1 + exit code of MPI_Abort; 0 while nobody has called it.
+    /// [`ABORT`] + exit code of MPI_Abort; 0 while nobody has called it.
     abort: AtomicU32,
     next_context: AtomicU32,
 }
@@ -46,6 +50,8 @@ pub struct RankBlock {
     pub canary_address: AtomicU64,
     /// A random number: who can read it there reads the right process.
     pub canary: AtomicU64,
+    /// What the rank sleeps for.
+    pub waiting: Waiting,
 }
 
 const _: () = assert!(size_of::<JobHeader>() <= PAGE && size_of::<RankBlock>() <= PAGE);
@@ -171,14 +177,38 @@ impl Segment {
 
     /// The exit code that the first caller of MPI_Abort gave, if there was one.
     pub fn aborted(&self) -> Option<u8> {
-        (self.header().abort.load(Ordering::Acquire) as u64)
-            .checked_sub(1)
-            .map(|code| code as u8)
+        let word = self.header().abort.load(Ordering::Acquire);
+        (word & !0xff == ABORT).then_some(word as u8)
+    }
+
+    /// Whether the segment holds what nobody writes: a rank has run wild over the job's memory. Looks at
+    /// the header and the ranks' blocks, and at what is left of their pages.
+    pub fn is_damaged(&self) -> bool {
+        let header = self.header();
+        let abort = header.abort.load(Ordering::Acquire);
+        let impossible = |rank| self.rank(rank).life.load(Ordering::Relaxed) > Life::Finalized as u32;
+        header.magic.load(Ordering::Relaxed) != MAGIC
+            || header.ranks.load(Ordering::Relaxed) != self.layout.ranks
+            || (abort != 0 && abort & !0xff != ABORT)
+            || !self.is_blank(size_of::<JobHeader>(), PAGE)
+            || (0..self.layout.ranks).any(|rank| {
+                let at = self.layout.block(rank);
+                impossible(rank) || !self.is_blank(at + size_of::<RankBlock>(), at + PAGE)
+            })
+    }
+
+    /// Whether the words from offset `from` to offset `to` are all 0.
+    fn is_blank(&self, from: usize, to: usize) -> bool {
+        (from..to).step_by(size_of::<u64>()).all(|offset| {
+            // SAFETY: an aligned word within the mapping; nobody makes a reference to it but here.
+            let word = unsafe { self.at::<AtomicU64>(offset).as_ref() };
+            word.load(Ordering::Relaxed) == 0
+        })
     }
 
     /// Records an exit code, unless another rank was first.
     pub fn abort(&self, code: u8) {
-        let word = u32::from(code) + 1;
+        let word = ABORT | u32::from(code);
         let _ = self
             .header()
             .abort
@@ -302,6 +332,13 @@ mod tests {
         one.abort(255);
         other.abort(3);
         assert_eq!(one.aborted(), Some(255));
+        assert!(!one.is_damaged());
+        one.header().abort.store(77, Ordering::Relaxed);
+        assert!(other.is_damaged() && other.aborted().is_none());
+        one.header().abort.store(0, Ordering::Relaxed);
+        assert!(!other.is_damaged());
+        one.rank(2).life.store(3, Ordering::Release);
+        assert!(other.is_damaged());
     }
 
     #[test]

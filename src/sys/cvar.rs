@@ -66,6 +66,8 @@ cvars! {
         "polls before a waiting rank begins to yield, when ranks share CPUs";
     yields "YIELDS" 200 0..=1000000000
         "yields before a waiting rank sleeps";
+    check "CHECK" 0 0..=1
+        "1: MPI_Finalize fails when messages were never received or requests never completed";
     debug "DEBUG" 0 0..=5
         "1: start-up banner and fall-backs on standard error; higher: more";
 }

@@ -6,6 +6,7 @@ pub mod copy;
 pub mod cpu;
 pub mod cvar;
 pub mod descriptor;
+pub mod fork;
 pub mod futex;
 pub mod gate;
 pub mod host;

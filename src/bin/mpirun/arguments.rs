@@ -1,6 +1,7 @@
 //! From the command line to a job: which programs, how many ranks of each, in which surroundings.
 
 use crate::options::{Action, Opt, find, nearest};
+use crate::stall::Policy;
 use std::path::PathBuf;
 
 /// What mpirun is asked to do.
@@ -61,6 +62,7 @@ pub struct Job {
     pub tags: Tags,
     pub binding: Binding,
     pub timeout: Option<u64>,
+    pub stall: Policy,
     pub preload: bool,
     pub verbose: bool,
     /// What was accepted without effect.
@@ -175,6 +177,7 @@ impl Parser<'_> {
             Action::HostFile => check_hosts(&(self.read)(&values[0])?, self.host)?,
             Action::Preload => self.job.preload = true,
             Action::Timeout => self.job.timeout = Some(seconds(word, &values[0])?),
+            Action::Stall => self.job.stall = Policy::parse(&values[0])?,
             Action::Env => app.env.push(setting(&values[0], &values[1])?),
             Action::EnvOnly => app.inherit = Some(Inherit::Only(names())),
             Action::EnvNone => app.inherit = Some(Inherit::Only(vec![])),

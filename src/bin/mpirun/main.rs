@@ -6,6 +6,7 @@
 //! | `arguments` | from the command line to a job |
 //! | `start` | the ranks' surroundings, descriptors and places |
 //! | `supervise` | the loop from start to end: signals, deaths, time limit |
+//! | `stall` | ranks that wait for each other |
 //! | `server` | PMI-1 for programs of other MPI libraries |
 //! | `output` | tagged output |
 //! | `os` | system calls that the standard library lacks |
@@ -16,6 +17,7 @@ mod options;
 mod os;
 mod output;
 mod server;
+mod stall;
 mod start;
 mod supervise;
 

@@ -6,6 +6,7 @@
 use crate::arguments::Job;
 use crate::os::{self, End, Signals};
 use crate::server::{Effect, Server, Stage};
+use crate::stall::Stall;
 use crate::start::Started;
 use mpi::launch::pmi::Lines;
 use mpi::shm::segment::Life;
@@ -16,6 +17,10 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_millis(250);
 /// How often to look whether others wait for a rank that left without coming to MPI.
 const LOOK: Duration = Duration::from_millis(50);
+/// How often to look for junk in the job's memory and for ranks that wait for each other.
+const LOOK_AT_MEMORY: Duration = Duration::from_millis(500);
+/// Exit code of a job whose ranks wait for each other.
+const STUCK: i32 = 86;
 /// How long a process may take to die of SIGKILL before we leave it to the kernel.
 const LAST: Duration = Duration::from_secs(5);
 
@@ -42,6 +47,9 @@ struct Watch<'a> {
     ending: Option<Instant>,
     killed: Option<Instant>,
     limit: Option<Instant>,
+    stall: Stall,
+    /// When the job's memory was looked at.
+    looked: Instant,
 }
 
 /// Watches until all ranks are gone, ends what they left behind, and returns the job's exit code.
@@ -60,6 +68,8 @@ pub fn supervise(job: &Job, started: Started, mut signals: Signals) -> i32 {
         limit: job
             .timeout
             .and_then(|s| Instant::now().checked_add(Duration::from_secs(s))),
+        stall: Stall::default(),
+        looked: Instant::now(),
     };
     while watch.ends.iter().any(Option::is_none) {
         if watch.killed.is_some_and(|since| since.elapsed() > LAST) {
@@ -111,6 +121,7 @@ impl Watch<'_> {
         }
         self.look_at_the_clock();
         self.look_for_the_missing();
+        self.look_at_the_memory();
     }
 
     /// How long nothing may happen.
@@ -119,6 +130,7 @@ impl Watch<'_> {
         let moments = [
             self.ending.filter(|_| self.killed.is_none()),
             self.limit.filter(|_| self.ending.is_none()),
+            Some(self.looked + LOOK_AT_MEMORY).filter(|_| self.ending.is_none()),
         ];
         let next = moments
             .into_iter()
@@ -201,6 +213,9 @@ impl Watch<'_> {
         }
         let abort = self.started.segment.aborted();
         let in_mpi = self.stage(rank) == Life::Attached;
+        if self.look_for_damage() {
+            return;
+        }
         match end {
             _ if abort.is_some() => self.end_job(abort.unwrap_or(1).into(), libc::SIGTERM),
             End::Signal(signal) => {
@@ -256,6 +271,41 @@ impl Watch<'_> {
                 "exited with code 0 without calling MPI_Init, and others are in MPI",
             );
             self.end_job(1, libc::SIGTERM);
+        }
+    }
+
+    /// Ends a job whose memory holds junk; true if it does.
+    fn look_for_damage(&mut self) -> bool {
+        let damaged = self.started.segment.is_damaged();
+        if damaged && self.ending.is_none() {
+            eprintln!(
+                "mpirun: the job's shared memory holds junk: a rank has written where it must not; ending the job"
+            );
+            self.end_job(1, libc::SIGTERM);
+        }
+        damaged
+    }
+
+    fn look_at_the_memory(&mut self) {
+        if self.ending.is_some() || self.looked.elapsed() < LOOK_AT_MEMORY {
+            return;
+        }
+        self.looked = Instant::now();
+        if self.look_for_damage() {
+            return;
+        }
+        let mut stall = std::mem::take(&mut self.stall);
+        let takes_part = |rank: u32| {
+            let rank = rank as usize;
+            self.ends[rank].is_none() && self.stage(rank) != Life::Finalized
+        };
+        let stuck = stall.look(self.job.stall, &self.started.segment, takes_part);
+        self.stall = stall;
+        let Some(stuck) = stuck else { return };
+        stuck.report.iter().for_each(|line| eprintln!("mpirun: {line}"));
+        if stuck.end {
+            eprintln!("mpirun: ending the job with code {STUCK} (-stall report leaves it running)");
+            self.end_job(STUCK, libc::SIGTERM);
         }
     }
 

@@ -3,6 +3,7 @@
 
 use super::machine::{Operation, is_crowded, run};
 use super::schedule::{Area, Base, Member, Schedule};
+use super::signature::{Call, Signature};
 use super::{allgather, bcast, gather, plan};
 use crate::mpi::comm::Comm;
 use crate::mpi::error::Result;
@@ -14,7 +15,16 @@ use std::rc::Rc;
 /// # Errors
 /// A peer that left the protocol.
 pub fn barrier(hold: &mut Hold, comm: &Rc<Comm>) -> Result<()> {
-    let operation = plan::barrier(comm, is_crowded(hold));
+    barrier_of(hold, comm, Call::Internal)
+}
+
+/// As [`barrier`], for another call's sake.
+///
+/// # Errors
+/// As [`barrier`]; `Other`: a member is in another call.
+pub fn barrier_of(hold: &mut Hold, comm: &Rc<Comm>, call: Call) -> Result<()> {
+    let mut operation = plan::barrier(comm, is_crowded(hold));
+    operation.signature = Signature::of(call);
     run(hold, operation)
 }
 
@@ -96,6 +106,7 @@ fn run_on_bytes(
         recv: recv.as_mut_ptr(),
         types: Vec::new(),
         op: None,
+        signature: Signature::of(Call::Internal),
     };
     run(hold, operation)
 }

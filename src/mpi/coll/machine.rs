@@ -13,13 +13,14 @@
 
 use super::next_tag;
 use super::schedule::{BYTES, Base, Local, Message, SCRATCH_ALIGN, Schedule, Slice};
+use super::signature::{self, Signature};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::datatype::Datatype;
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::op::Op;
 use crate::mpi::pt2pt::{self, Mode};
-use crate::mpi::request::{Kind, Request, RequestKey};
+use crate::mpi::request::{self, Kind, Request, RequestKey};
 use crate::mpi::status::Status;
 use crate::mpi::world::Hold;
 use std::mem::MaybeUninit;
@@ -48,6 +49,8 @@ pub struct Operation {
     pub types: Vec<Element>,
     /// What its reductions compute.
     pub op: Option<Rc<Op>>,
+    /// What its messages say about the call.
+    pub signature: Signature,
 }
 
 /// Nonblocking operations under way.
@@ -184,8 +187,8 @@ impl Running {
     fn new(operation: Rc<Operation>, tag: i32) -> Running {
         Running {
             scratch: Scratch::new(operation.schedule.scratch),
+            tag: operation.signature.tag(tag),
             operation,
-            tag,
             round: 0,
             pending: Vec::new(),
             error: None,
@@ -212,14 +215,17 @@ impl Running {
         self.start_messages(hold, lone.is_some())?;
         if let Some((from, slice)) = lone {
             let buffer = operation.buffer(&mut self.scratch, slice);
-            let got = pt2pt::recv(hold, &operation.comm, Plane::Collective, buffer, from as i32, self.tag);
-            self.take(got, Some(slice.len));
+            let (comm, plane) = (&operation.comm, Plane::Collective);
+            let outcome = match pt2pt::recv_started(hold, comm, plane, buffer, from as i32, self.tag)? {
+                Ok(status) => (status, None),
+                Err(key) => outcome(hold, key),
+            };
+            self.take(outcome, Some(slice.len))?;
         }
         if !self.pending.is_empty() {
             hold.wait_until(None, |hold| Ok(self.messages_over(hold)))?;
         }
-        self.end_round(hold);
-        Ok(())
+        self.end_round(hold)
     }
 
     /// Goes on until messages have to be waited for; true when the operation is over.
@@ -228,7 +234,11 @@ impl Running {
             if !self.messages_over(hold) {
                 return Ok(false);
             }
-            self.end_round(hold);
+            if let Err(error) = self.end_round(hold) {
+                // The ranks are in different calls: nothing more will come to this one.
+                self.error.get_or_insert(error);
+                break;
+            }
             self.start_round(hold)?;
         }
         if let Some(key) = self.request.take() {
@@ -277,10 +287,13 @@ impl Running {
     }
 
     /// Frees the messages, does the local work, and turns to the next round.
-    fn end_round(&mut self, hold: &mut Hold) {
+    ///
+    /// # Errors
+    /// `Other`: a peer is in another call.
+    fn end_round(&mut self, hold: &mut Hold) -> Result<()> {
         for (key, expected) in std::mem::take(&mut self.pending) {
-            let got = pt2pt::finish(hold, key);
-            self.take(got, expected);
+            let outcome = outcome(hold, key);
+            self.take(outcome, expected)?;
         }
         let operation = self.operation.clone();
         for local in &operation.schedule.rounds[self.round].local {
@@ -289,23 +302,35 @@ impl Running {
             }
         }
         self.round += 1;
+        Ok(())
     }
 
     /// Keeps the error of a message, or that a receive brought too little.
-    fn take(&mut self, got: Result<Status>, expected: Option<usize>) {
-        let error = match (got, expected) {
-            (Err(error), _) => error,
-            (Ok(status), Some(expected)) if status.bytes != expected as u64 => {
-                let Status { source, bytes, .. } = status;
+    ///
+    /// # Errors
+    /// `Other`: the message belongs to another call.
+    fn take(&mut self, (status, error): (Status, Option<Error>), expected: Option<usize>) -> Result<()> {
+        let Status { source, bytes, tag, .. } = status;
+        if expected.is_some() && signature::differ(self.tag, tag) {
+            let mut text = signature::complaint(self.tag, source, tag);
+            if let Some(expected) = expected.filter(|&expected| bytes != expected as u64) {
+                text += &format!("; it sent {bytes} bytes where {expected} were expected");
+            }
+            return Err(Error::new(Class::Other, text));
+        }
+        let error = match (error, expected) {
+            (Some(error), _) => error,
+            (None, Some(expected)) if bytes != expected as u64 => {
                 let text = format!(
                     "rank {source} sent {bytes} bytes where {expected} were expected: \
                      counts or datatypes differ between the ranks of the collective operation"
                 );
                 Error::new(Class::Other, text)
             }
-            _ => return,
+            _ => return Ok(()),
         };
         self.error.get_or_insert(error);
+        Ok(())
     }
 
     fn work(&mut self, hold: &mut Hold, operation: &Operation, local: &Local) -> Result<()> {
@@ -337,6 +362,12 @@ impl Running {
             }
         }
     }
+}
+
+/// How a message ended; it is freed.
+fn outcome(hold: &mut Hold, key: RequestKey) -> (Status, Option<Error>) {
+    let outcome = request::finish(hold, key);
+    (outcome.status, outcome.error)
 }
 
 /// Copies the data of `from` to `to`, as far as both go.

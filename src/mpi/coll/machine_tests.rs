@@ -215,10 +215,32 @@ fn unequal_counts_are_an_error_not_junk() {
                 result
                     .unwrap_err()
                     .text()
-                    .contains("rank 0 sent 16 bytes where 32 were expected")
+                    .contains("it sent 16 bytes where 32 were expected")
             );
         } else {
             result.unwrap();
+        }
+    });
+}
+
+#[test]
+fn different_calls_are_named_to_whoever_hears_of_the_other() {
+    job(2, |rank, hold| {
+        let comm = hold.world.clone();
+        let mut ints = vec![0; 4];
+        // Rank 0 sends and returns; rank 1 is told.
+        let operation = match rank {
+            0 => plan::bcast(&comm, Root::Rank(0), &data(&mut ints)),
+            _ => plan::scatter(&comm, Root::Rank(0), None, Some(&data(&mut ints))),
+        };
+        let result = run(hold, operation);
+        if rank == 1 {
+            let text = result.unwrap_err().text().to_string();
+            assert!(
+                text.contains("this rank is in MPI_Scatter")
+                    && text.contains("rank 0 of the communicator is in MPI_Bcast"),
+                "{text}"
+            );
         }
     });
 }

@@ -18,20 +18,22 @@ pub mod reduce_scatter;
 pub mod scan;
 pub mod scatter;
 pub mod schedule;
+pub mod signature;
 #[cfg(test)]
 mod simulate;
 #[cfg(test)]
 mod tests;
 
-pub use internal::{allgather_bytes, allreduce_u64, barrier, bcast_bytes, gather_bytes};
+pub use internal::{allgather_bytes, allreduce_u64, barrier, barrier_of, bcast_bytes, gather_bytes};
 
 pub use machine::advance;
 
 use super::comm::Comm;
 
-/// Tags `0 .. TAGS` of a communicator's collective plane belong to its collective operations, each
+/// Numbers `0 .. TAGS` of a communicator's collective plane belong to its collective operations, each
 /// of which takes the next one; those of persistent operations lie `TAGS` higher, because they stay
-/// in use. Tags from `2 * TAGS` up are free for other messages of the library.
+/// in use. A schedule's messages have the number and a [`signature`] in a negative tag; tags from
+/// `2 * TAGS` up are free for other messages of the library.
 pub const TAGS: u32 = 1 << 20;
 
 /// The tag of the next collective operation on `comm`. All members call collectives in the same

@@ -8,9 +8,11 @@ use super::machine::{Element, Operation};
 use super::neighbor::{self, Neighbors};
 use super::reduce::Vector;
 use super::schedule::{Area, Base, Member, Schedule, Shape, Slice};
+use super::signature::{Call, Signature};
 use super::{allgather, allreduce, alltoall, barrier as barriers, bcast as bcasts, gather as gathers};
 use super::{reduce as reduces, reduce_scatter as reduce_scatters, scan as scans, scatter as scatters};
 use crate::mpi::comm::Comm;
+use crate::mpi::datatype::basic::OpClass;
 use crate::mpi::op::Op;
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -146,7 +148,7 @@ impl Table {
 }
 
 impl Draft {
-    fn new(comm: &Rc<Comm>) -> Draft {
+    fn new(comm: &Rc<Comm>, call: Call) -> Draft {
         let (rank, size) = (comm.rank, comm.size());
         Draft {
             operation: Operation {
@@ -156,6 +158,7 @@ impl Draft {
                 recv: null_mut(),
                 types: Vec::new(),
                 op: None,
+                signature: Signature::of(call),
             },
             me: Member { rank, size },
         }
@@ -165,6 +168,31 @@ impl Draft {
     fn sides(&self) -> Option<Sides> {
         let remote = self.operation.comm.remote.as_ref()?.size();
         Some(Sides { me: self.me, remote })
+    }
+
+    /// Peers shall have named the same root. An intercommunicator's sides name it differently.
+    fn rooted(&mut self, root: Root) {
+        if let (None, Root::Rank(root)) = (&self.operation.comm.remote, root) {
+            self.operation.signature = self.operation.signature.with(root.into());
+        }
+    }
+
+    /// Peers shall have as many bytes.
+    fn sized(&mut self, bytes: usize) {
+        self.operation.signature = self.operation.signature.with(bytes as u64);
+    }
+
+    /// Peers shall reduce as many elements of the same kind by the same operation; integers are one kind.
+    fn compare(&mut self, reduction: &Reduction) {
+        let kind = match reduction.element.datatype.basic() {
+            Some(basic) => match basic.class {
+                OpClass::CInteger | OpClass::FInteger | OpClass::MultiLanguage | OpClass::Byte | OpClass::Logical => 0,
+                class => class as u64,
+            },
+            None => u64::MAX,
+        };
+        self.operation.signature = self.operation.signature.with(kind).with_op(&reduction.op);
+        self.sized(reduction.count * reduction.element.datatype.size());
     }
 
     fn shape(&mut self, element: &Element) -> Shape {
@@ -230,13 +258,16 @@ impl Draft {
             None => recv,
         };
         let count = reduction.count;
+        if self.operation.comm.remote.is_none() {
+            self.compare(reduction);
+        }
         Vector { send, recv, count }
     }
 }
 
 /// `MPI_Barrier`. `crowded`: the job has more ranks than CPUs, here and below.
 pub fn barrier(comm: &Rc<Comm>, crowded: bool) -> Operation {
-    let mut draft = Draft::new(comm);
+    let mut draft = Draft::new(comm, Call::Barrier);
     match draft.sides() {
         Some(sides) => inter::barrier(&mut draft.operation.schedule, sides),
         None if crowded => barriers::flat(&mut draft.operation.schedule, draft.me),
@@ -247,8 +278,10 @@ pub fn barrier(comm: &Rc<Comm>, crowded: bool) -> Operation {
 
 /// `MPI_Bcast`.
 pub fn bcast(comm: &Rc<Comm>, root: Root, data: &Data) -> Operation {
-    let mut draft = Draft::new(comm);
+    let mut draft = Draft::new(comm, Call::Bcast);
     let slice = draft.data(Base::Recv, data);
+    draft.rooted(root);
+    draft.sized(slice.len);
     let sides = draft.sides();
     let schedule = &mut draft.operation.schedule;
     match (sides, root) {
@@ -283,7 +316,8 @@ fn intra_bcast(schedule: &mut Schedule, me: Member, root: u32, slice: Slice, dat
 /// `MPI_Gather` and `MPI_Gatherv`. `send` is `None` in place and where the root is beside; `recv`
 /// is there at the root.
 pub fn gather(comm: &Rc<Comm>, root: Root, send: Option<&Data>, recv: Option<Blocks>) -> Operation {
-    let mut draft = Draft::new(comm);
+    let mut draft = Draft::new(comm, Call::Gather);
+    draft.rooted(root);
     let mine = send.map(|data| draft.data(Base::Send, data));
     // Gather or Gatherv must be told at every rank alike: only the root's arguments differ in form.
     let table = recv.map(|blocks| draft.table(Base::Recv, blocks));
@@ -312,7 +346,8 @@ pub fn gather_regular(comm: &Rc<Comm>, root: Root, send: Option<&Data>, recv: Op
     if comm.is_inter() || block > SHORT_BLOCK || comm.size() < MANY_BLOCKS {
         return gather(comm, root, send, recv);
     }
-    let mut draft = Draft::new(comm);
+    let mut draft = Draft::new(comm, Call::Gather);
+    draft.rooted(root);
     let mine = send.map(|data| draft.data(Base::Send, data));
     let table = recv.map(|blocks| draft.table(Base::Recv, blocks));
     let place = |rank: u32| table.as_ref().map_or(Slice::EMPTY, |table| table.slice(rank));
@@ -322,7 +357,8 @@ pub fn gather_regular(comm: &Rc<Comm>, root: Root, send: Option<&Data>, recv: Op
 
 /// `MPI_Scatter` and `MPI_Scatterv`; arguments mirror those of [`gather`].
 pub fn scatter(comm: &Rc<Comm>, root: Root, send: Option<Blocks>, recv: Option<&Data>) -> Operation {
-    let mut draft = Draft::new(comm);
+    let mut draft = Draft::new(comm, Call::Scatter);
+    draft.rooted(root);
     let mine = recv.map(|data| draft.data(Base::Recv, data));
     let table = send.map(|blocks| draft.table(Base::Send, blocks));
     let place = |rank: u32| table.as_ref().map_or(Slice::EMPTY, |table| table.slice(rank));
@@ -350,7 +386,8 @@ pub fn scatter_regular(comm: &Rc<Comm>, root: Root, send: Option<Blocks>, recv: 
     if comm.is_inter() || block > SHORT_BLOCK || comm.size() < MANY_BLOCKS {
         return scatter(comm, root, send, recv);
     }
-    let mut draft = Draft::new(comm);
+    let mut draft = Draft::new(comm, Call::Scatter);
+    draft.rooted(root);
     let mine = recv.map(|data| draft.data(Base::Recv, data));
     let table = send.map(|blocks| draft.table(Base::Send, blocks));
     let place = |rank: u32| table.as_ref().map_or(Slice::EMPTY, |table| table.slice(rank));
@@ -360,7 +397,7 @@ pub fn scatter_regular(comm: &Rc<Comm>, root: Root, send: Option<Blocks>, recv: 
 
 /// `MPI_Allgather` and `MPI_Allgatherv`; `send` is `None` in place.
 pub fn allgather(comm: &Rc<Comm>, send: Option<&Data>, recv: Blocks) -> Operation {
-    let mut draft = Draft::new(comm);
+    let mut draft = Draft::new(comm, Call::Allgather);
     let mine = send.map(|data| draft.data(Base::Send, data));
     let table = draft.table(Base::Recv, recv);
     let (sides, me) = (draft.sides(), draft.me);
@@ -387,7 +424,7 @@ pub fn allgather(comm: &Rc<Comm>, send: Option<&Data>, recv: Blocks) -> Operatio
 
 /// `MPI_Alltoall`, `MPI_Alltoallv` and `MPI_Alltoallw`; `send` is `None` in place.
 pub fn alltoall(comm: &Rc<Comm>, send: Option<Blocks>, recv: Blocks) -> Operation {
-    let mut draft = Draft::new(comm);
+    let mut draft = Draft::new(comm, Call::Alltoall);
     let from = send.map(|blocks| draft.table(Base::Send, blocks));
     let to = draft.table(Base::Recv, recv);
     let (sides, me) = (draft.sides(), draft.me);
@@ -431,8 +468,9 @@ pub fn alltoall(comm: &Rc<Comm>, send: Option<Blocks>, recv: Blocks) -> Operatio
 
 /// `MPI_Reduce`.
 pub fn reduce(comm: &Rc<Comm>, crowded: bool, root: Root, reduction: &Reduction) -> Operation {
-    let mut draft = Draft::new(comm);
+    let mut draft = Draft::new(comm, Call::Reduce);
     let vector = draft.vector(reduction);
+    draft.rooted(root);
     let (sides, me) = (draft.sides(), draft.me);
     let schedule = &mut draft.operation.schedule;
     let whole = vector.send.slice(0, vector.count);
@@ -450,7 +488,7 @@ pub fn reduce(comm: &Rc<Comm>, crowded: bool, root: Root, reduction: &Reduction)
 
 /// `MPI_Allreduce`.
 pub fn allreduce(comm: &Rc<Comm>, crowded: bool, reduction: &Reduction) -> Operation {
-    let mut draft = Draft::new(comm);
+    let mut draft = Draft::new(comm, Call::Allreduce);
     let vector = draft.vector(reduction);
     let (sides, me) = (draft.sides(), draft.me);
     let schedule = &mut draft.operation.schedule;
@@ -471,7 +509,7 @@ fn by_halves(me: Member, vector: &Vector) -> bool {
 
 /// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`; `counts` are those of my group's blocks.
 pub fn reduce_scatter(comm: &Rc<Comm>, reduction: &Reduction, counts: &[usize]) -> Operation {
-    let mut draft = Draft::new(comm);
+    let mut draft = Draft::new(comm, Call::ReduceScatter);
     let vector = draft.vector(reduction);
     let (sides, me) = (draft.sides(), draft.me);
     let schedule = &mut draft.operation.schedule;
@@ -496,7 +534,7 @@ pub fn reduce_scatter(comm: &Rc<Comm>, reduction: &Reduction, counts: &[usize]) 
 
 /// `MPI_Scan`, or `MPI_Exscan` if `exclusive`.
 pub fn scan(comm: &Rc<Comm>, reduction: &Reduction, exclusive: bool) -> Operation {
-    let mut draft = Draft::new(comm);
+    let mut draft = Draft::new(comm, if exclusive { Call::Exscan } else { Call::Scan });
     let vector = draft.vector(reduction);
     let me = draft.me;
     let schedule = &mut draft.operation.schedule;
@@ -518,7 +556,7 @@ pub enum Outgoing {
 
 /// The neighbourhood collectives.
 pub fn neighbor(comm: &Rc<Comm>, neighbors: &Neighbors, send: Outgoing, recv: Blocks) -> Operation {
-    let mut draft = Draft::new(comm);
+    let mut draft = Draft::new(comm, Call::Neighbor);
     let to = draft.table(Base::Recv, recv);
     let place = |index: u32| to.slice(index);
     match send {

@@ -35,6 +35,8 @@ pub struct Engine {
     pub buffered: Attached,
     /// Threads of this rank that sleep in a wait.
     pub sleepers: usize,
+    /// Whether the launcher has been told what this rank sleeps for.
+    pub told: bool,
     /// Tests and probes in vain, in a row.
     pub vain: u32,
 }
@@ -57,6 +59,7 @@ impl Engine {
             streams: (0..ranks).map(|_| None).collect(),
             buffered: Attached::default(),
             sleepers: 0,
+            told: false,
             vain: 0,
         }
     }

@@ -19,10 +19,18 @@ const NONE: u32 = u32::MAX;
 
 const TAG_BITS: u64 = 0x7fff_ffff;
 const SOURCE_BITS: u64 = 0xffff << 48;
+/// Bits of a negative tag that say which collective call the message belongs to and do not count.
+pub const SIGNATURE_BITS: u64 = 0x3ff << 21;
 /// What counts for each kind of pattern. A negative tag is nobody's "any tag": its sign stays.
 const MASKS: [u64; 4] = [!0, !SOURCE_BITS, !TAG_BITS, !(SOURCE_BITS | TAG_BITS)];
 const EXACT: usize = 0;
 const IN_CONTEXT: usize = 3;
+
+/// The bits of an envelope with tag `tag` that do not count.
+#[inline]
+const fn unmatched(tag: i32) -> u64 {
+    SIGNATURE_BITS & (tag >> 31) as i64 as u64
+}
 
 /// What a message is matched by, in one word.
 ///
@@ -55,6 +63,12 @@ impl Envelope {
         (self.0 >> 48) as u32
     }
 
+    /// The bits that messages are told apart by.
+    #[inline]
+    fn counting(self) -> u64 {
+        self.0 & !unmatched(self.tag())
+    }
+
     /// Tag.
     #[inline]
     pub fn tag(self) -> i32 {
@@ -72,7 +86,7 @@ impl std::fmt::Debug for Envelope {
 /// Which envelopes a receive or probe takes: those that equal `value` under `mask`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// The wanted bits.
+    /// The wanted bits; the others say nothing.
     pub value: u64,
     /// The bits that count.
     pub mask: u64,
@@ -83,13 +97,10 @@ impl Pattern {
     #[inline]
     pub fn new(context: u16, source: i32, tag: i32) -> Pattern {
         let kind = usize::from(source == ANY_SOURCE) | usize::from(tag == ANY_TAG) << 1;
-        let mask = MASKS[kind];
+        let mask = MASKS[kind] & !unmatched(tag);
         let tag = if tag == ANY_TAG { 0 } else { tag };
         let value = u64::from(source as u16) << 48 | u64::from(context) << 32 | u64::from(tag as u32);
-        Pattern {
-            value: value & mask,
-            mask,
-        }
+        Pattern { value, mask }
     }
 
     /// The pattern that only `envelope` matches.
@@ -97,14 +108,34 @@ impl Pattern {
     pub fn exact(envelope: Envelope) -> Pattern {
         Pattern {
             value: envelope.0,
-            mask: !0,
+            mask: !unmatched(envelope.tag()),
         }
+    }
+
+    /// The wanted bits alone.
+    fn key(self) -> u64 {
+        self.value & self.mask
+    }
+
+    /// The context it wants.
+    pub fn context(self) -> u16 {
+        Envelope(self.value).context()
+    }
+
+    /// The source it wants, unless it takes any.
+    pub fn source(self) -> Option<u32> {
+        (self.mask & SOURCE_BITS != 0).then(|| Envelope(self.value).source())
+    }
+
+    /// The tag it wants, signature included, unless it takes any.
+    pub fn tag(self) -> Option<i32> {
+        (self.mask & TAG_BITS != 0).then(|| Envelope(self.value).tag())
     }
 
     /// Whether a message with `envelope` is wanted.
     #[inline]
     pub fn matches(self, envelope: Envelope) -> bool {
-        envelope.0 & self.mask == self.value
+        (envelope.0 ^ self.value) & self.mask == 0
     }
 
     /// Which wildcards it has: 1 for any source, plus 2 for any tag.
@@ -220,6 +251,13 @@ impl<T: Copy> Posted<T> {
         true
     }
 
+    /// Every posted receive, in no useful order: for reports.
+    pub fn iter(&self) -> impl Iterator<Item = (Pattern, T)> {
+        let nodes = self.long.nodes.iter().filter(|receive| receive.order != 0);
+        let short = self.short.iter();
+        short.chain(nodes).map(|receive| (receive.pattern, receive.item))
+    }
+
     /// How many receives are posted.
     #[inline]
     pub fn len(&self) -> usize {
@@ -276,7 +314,7 @@ impl<T: Copy> LongPosted<T> {
     fn push(&mut self, receive: Receive<T>) -> u32 {
         let node = place(&mut self.nodes, &mut self.free, receive);
         let nodes = &self.nodes;
-        let key_of = |node: u32| nodes[node as usize].pattern.value;
+        let key_of = |node: u32| nodes[node as usize].pattern.key();
         self.heads[receive.pattern.kind()].push(&mut self.equal, node, key_of);
         if self.first == NONE {
             self.first = node;
@@ -289,17 +327,17 @@ impl<T: Copy> LongPosted<T> {
     }
 
     fn earliest(&self, envelope: Envelope) -> Option<u32> {
-        let key_of = |node: u32| self.nodes[node as usize].pattern.value;
+        let key_of = |node: u32| self.nodes[node as usize].pattern.key();
         let candidates = self.heads.iter().zip(MASKS);
         candidates
-            .filter_map(|(heads, mask)| heads.first(envelope.0 & mask, key_of))
+            .filter_map(|(heads, mask)| heads.first(envelope.counting() & mask, key_of))
             .min_by_key(|&node| self.nodes[node as usize].order)
     }
 
     fn remove(&mut self, node: u32) -> Receive<T> {
         let receive = self.nodes[node as usize];
         let nodes = &self.nodes;
-        let key_of = |node: u32| nodes[node as usize].pattern.value;
+        let key_of = |node: u32| nodes[node as usize].pattern.key();
         self.heads[receive.pattern.kind()].remove(&mut self.equal, node, key_of);
         let next = self.all.unlink(node);
         if self.first == node {
@@ -465,7 +503,7 @@ impl<M> LongUnexpected<M> {
             self.lists[kind] = Some(self.sorted(MASKS[kind])?);
         }
         let lists = self.lists[kind].as_ref()?;
-        lists.heads.first(pattern.value, key_under(&self.nodes, pattern.mask))
+        lists.heads.first(pattern.key(), key_under(&self.nodes, pattern.mask))
     }
 
     /// The lists of another kind, made from those of the contexts. Cost: O(messages), once until
@@ -500,7 +538,7 @@ impl<M> LongUnexpected<M> {
 }
 
 fn key_under<M>(nodes: &[(Envelope, M)], mask: u64) -> impl Fn(u32) -> u64 + Copy {
-    move |node| nodes[node as usize].0.0 & mask
+    move |node| nodes[node as usize].0.counting() & mask
 }
 
 /// Stores `value` in a free node or a new one.

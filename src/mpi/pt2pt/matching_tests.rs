@@ -265,3 +265,27 @@ fn a_drained_queue_gives_its_memory_back() {
     assert!(unexpected.is_empty() && !unexpected.is_long);
     assert_eq!(unexpected.long.nodes.capacity(), 0);
 }
+
+#[test]
+fn the_signature_of_a_collective_call_does_not_count() {
+    let tag = |number: i32, signature: i32| i32::MIN | signature << 21 | number;
+    let (context, many) = (1, 100);
+    let mut posted = Posted::default();
+    let mut unexpected = Unexpected::default();
+    for number in 0..many {
+        posted.post(Pattern::new(context, 3, tag(number, 5)), number);
+        unexpected.push(Envelope::new(context, 3, tag(number, 6)), number);
+    }
+    for number in (0..many).rev() {
+        let other = Envelope::new(context, 3, tag(number, 1023));
+        assert_eq!(posted.take(other), Some(number));
+        let taken = unexpected.take(Pattern::new(context, 3, tag(number, 9)));
+        assert_eq!(
+            taken.map(|(envelope, item)| (envelope.tag(), item)),
+            Some((tag(number, 6), number))
+        );
+    }
+    // The program's own tags count whole.
+    posted.post(Pattern::new(0, 3, 1 << 21), 0);
+    assert_eq!(posted.take(Envelope::new(0, 3, 2 << 21)), None);
+}
