@@ -55,6 +55,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 /// This process's MPI, from initialization to finalization.
 static WORLD: AtomicPtr<World> = AtomicPtr::new(null_mut());
+/// What [`WORLD`] is or was last.
+static LATEST: AtomicPtr<World> = AtomicPtr::new(null_mut());
 static RANK: AtomicU32 = AtomicU32::new(0);
 static INITIALIZED: AtomicBool = AtomicBool::new(false);
 static FINALIZED: AtomicBool = AtomicBool::new(false);
@@ -62,23 +64,24 @@ static FINALIZED: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
 static END_OF_JOB: OnceLock<fn(c_int)> = OnceLock::new();
 
-/// Makes `world` this process's MPI.
-///
-/// # Errors
-/// MPI is or has been initialized already.
-pub fn set_world(world: World) -> Result<&'static World> {
-    if INITIALIZED.swap(true, Ordering::AcqRel) {
-        fail!(Other, "MPI has been initialized already");
-    }
+/// Makes `world` this process's MPI, from now on.
+pub fn set_world(world: World) -> &'static World {
     let world: &'static World = Box::leak(Box::new(world));
     RANK.store(world.hold().world.rank, Ordering::Relaxed);
-    WORLD.store(std::ptr::from_ref(world).cast_mut(), Ordering::Release);
-    Ok(world)
+    let place = std::ptr::from_ref(world).cast_mut();
+    LATEST.store(place, Ordering::Release);
+    WORLD.store(place, Ordering::Release);
+    world
 }
 
-/// Ends MPI in this process; its world stays in memory, unreachable, for threads that are late.
+/// Makes the world that was this process's MPI before so again, for a session opened late.
+pub fn reset_world() -> Option<&'static World> {
+    WORLD.store(LATEST.load(Ordering::Acquire), Ordering::Release);
+    current_world()
+}
+
+/// Ends MPI in this process; its world stays in memory, for threads that are late and for sessions.
 pub fn unset_world() {
-    FINALIZED.store(true, Ordering::Release);
     WORLD.store(null_mut(), Ordering::Release);
 }
 
@@ -86,7 +89,26 @@ pub fn unset_world() {
 /// would finalize MPI at exit does not.
 pub extern "C" fn disown() {
     FORKED.store(true, Ordering::Release);
+    LATEST.store(null_mut(), Ordering::Release);
+    set_finalized();
     unset_world();
+}
+
+/// Ends the process with a sentence if it is a child that a rank made by fork(2).
+pub fn refuse_child(name: &str) {
+    if FORKED.load(Ordering::Acquire) {
+        outside_lifetime(name);
+    }
+}
+
+/// MPI_Init has been called.
+pub fn set_initialized() {
+    INITIALIZED.store(true, Ordering::Release);
+}
+
+/// MPI_Finalize has been called.
+pub fn set_finalized() {
+    FINALIZED.store(true, Ordering::Release);
 }
 
 /// This process's rank in `MPI_COMM_WORLD`; 0 before initialization.

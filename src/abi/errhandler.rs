@@ -11,6 +11,7 @@ use super::types::*;
 use crate::fail;
 use crate::mpi::comm::Comm;
 use crate::mpi::errhandler::{CLASS_MASK, Errhandler, Errors, Function, Target, UserHandler, describe};
+use crate::mpi::session::Session;
 use crate::mpi::world::State;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
@@ -59,6 +60,24 @@ impl Source {
         }
     }
 
+    /// An error that `handler` takes, on no object yet.
+    #[cold]
+    pub fn new(handler: Errhandler) -> Source {
+        Source {
+            handler,
+            ..Source::default()
+        }
+    }
+
+    /// An error on `session`, known to the program as `handle`.
+    #[cold]
+    pub fn session(handle: MPI_Session, session: &Session) -> Source {
+        Source {
+            handle,
+            ..Source::new(session.errhandler.borrow().clone())
+        }
+    }
+
     /// An error that belongs to no valid object. The program may have put its handler on
     /// `MPI_COMM_WORLD`, as before MPI-4, or on `MPI_COMM_SELF`, as since.
     #[cold]
@@ -76,10 +95,7 @@ impl Source {
     /// An error on files as such, `MPI_FILE_NULL`.
     #[cold]
     pub fn files() -> Source {
-        Source {
-            handler: files().clone(),
-            ..Source::default()
-        }
+        Source::new(files().clone())
     }
 }
 
@@ -92,7 +108,7 @@ pub fn raise(name: &str, source: Source, error: Error) -> c_int {
 }
 
 /// Hands `code` to the error handler of `source`.
-fn handle(name: &str, mut source: Source, code: c_int) -> c_int {
+pub(super) fn handle(name: &str, mut source: Source, code: c_int) -> c_int {
     match &source.handler {
         Errhandler::Return => code,
         Errhandler::Fatal | Errhandler::Abort => {
@@ -182,7 +198,7 @@ pub(super) fn find(target: Target, handle: MPI_Errhandler) -> Result<Errhandler>
 }
 
 /// A handle for `errhandler`, to be freed by the program.
-fn refer(errhandler: &Errhandler) -> Result<MPI_Errhandler> {
+pub(super) fn refer(errhandler: &Errhandler) -> Result<MPI_Errhandler> {
     match errhandler {
         Errhandler::Fatal => Ok(MPI_ERRORS_ARE_FATAL),
         Errhandler::Abort => Ok(MPI_ERRORS_ABORT),

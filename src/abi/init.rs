@@ -19,7 +19,7 @@ use crate::sys::{clock, cma, cpu, descriptor, fork, host, memory};
 use std::ffi::{c_char, c_double, c_int, c_void};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
 /// The way to the launcher.
@@ -36,6 +36,87 @@ const LIBRARY_VERSION: &str = concat!(
     ": MPI for one machine, with the MPICH ABI (libmpi.so.12)\n"
 );
 
+/// Who uses the library: it starts for the first and stops after the last.
+static USERS: Mutex<Users> = Mutex::new(Users {
+    program: false,
+    sessions: 0,
+});
+
+/// Who uses the library.
+struct Users {
+    /// The program, between MPI_Init and MPI_Finalize.
+    program: bool,
+    /// Open sessions.
+    sessions: u32,
+}
+
+fn users() -> MutexGuard<'static, Users> {
+    USERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts the library unless it runs. What began for a session is fit for threads that call at the
+/// same time, since others may come.
+fn open(multiple: bool) -> &'static World {
+    if let Some(world) = current_world() {
+        return world;
+    }
+    if let Some(world) = reset_world() {
+        live(&world.hold(), Life::Attached);
+        return world;
+    }
+    let world = join(multiple).unwrap_or_else(|sentence| {
+        report(&format!("nearmpi: cannot initialize MPI: {sentence}"));
+        end_job(1)
+    });
+    fork::in_each_child(disown);
+    at_end_of_job(tell_job);
+    set_world(world)
+}
+
+/// Says in shared memory how far this rank is.
+fn live(state: &State, life: Life) {
+    let channel = &state.engine.channel;
+    let place = &channel.segment().rank(channel.me()).life;
+    place.store(life as u32, Ordering::Release);
+}
+
+/// Stops the library after its last user.
+fn close(name: &'static str, users: &Users) -> c_int {
+    if users.program || users.sessions > 0 {
+        return MPI_SUCCESS;
+    }
+    let code = on_world(name, |hold| {
+        hold.wait_until(None, |hold| Ok(hold.engine.channel.is_flushed()))?;
+        live(hold, Life::Finalized);
+        Ok(())
+    });
+    if code != MPI_SUCCESS {
+        return code;
+    }
+    unset_world();
+    let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(Err(sentence)) = control.map(Control::finalize) {
+        report(&format!("nearmpi: {sentence}"));
+    }
+    MPI_SUCCESS
+}
+
+/// Counts a session in; starts the library for the first user.
+pub fn open_session() -> &'static World {
+    refuse_child("MPI_Session_init");
+    let mut users = users();
+    let world = open(true);
+    users.sessions += 1;
+    world
+}
+
+/// Counts a session out; stops the library after the last user.
+pub fn close_session() -> c_int {
+    let mut users = users();
+    users.sessions -= 1;
+    close("MPI_Session_finalize", &users)
+}
+
 /// Joins the job with thread support `level`.
 fn initialize(level: c_int) -> Result<()> {
     if finalized() {
@@ -44,19 +125,16 @@ fn initialize(level: c_int) -> Result<()> {
     if initialized() {
         fail!(Other, "MPI has been initialized already");
     }
-    let world = join(level).unwrap_or_else(|sentence| {
-        report(&format!("nearmpi: cannot initialize MPI: {sentence}"));
-        end_job(1)
-    });
+    let mut users = users();
+    open(level == MPI_THREAD_MULTIPLE);
+    users.program = true;
     LEVEL.store(level, Ordering::Relaxed);
     let _ = MAIN.set(std::thread::current().id());
-    set_world(world)?;
-    fork::in_each_child(disown);
-    at_end_of_job(tell_job);
+    set_initialized();
     Ok(())
 }
 
-fn join(level: c_int) -> std::result::Result<World, String> {
+fn join(multiple: bool) -> std::result::Result<World, String> {
     let settings = Settings::from_environment()?;
     // Where we make the segment ourselves, the launcher's own mask says which CPUs the job has: a
     // launcher may have bound this rank to one of them.
@@ -82,7 +160,7 @@ fn join(level: c_int) -> std::result::Result<World, String> {
         banner(&state);
     }
     *CONTROL.lock().unwrap_or_else(PoisonError::into_inner) = Some(member.control);
-    Ok(World::new(state, level == MPI_THREAD_MULTIPLE))
+    Ok(World::new(state, multiple))
 }
 
 fn banner(state: &State) {
@@ -157,25 +235,15 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
         super::attr::delete_predefined(hold)?;
         let world = hold.world.clone();
         coll::barrier_of(hold, &world, Call::Finalize)?;
-        coll::signature::check_end(hold)?;
-        hold.wait_until(None, |hold| Ok(hold.engine.channel.is_flushed()))?;
-        let channel = &hold.engine.channel;
-        channel
-            .segment()
-            .rank(channel.me())
-            .life
-            .store(Life::Finalized as u32, Ordering::Release);
-        Ok(())
+        coll::signature::check_end(hold)
     });
     if code != MPI_SUCCESS {
         return code;
     }
-    unset_world();
-    let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(Err(sentence)) = control.map(Control::finalize) {
-        report(&format!("nearmpi: {sentence}"));
-    }
-    MPI_SUCCESS
+    let mut users = users();
+    users.program = false;
+    set_finalized();
+    close("MPI_Finalize", &users)
 }
 
 /// Whether MPI_Init has been called. MPI-4.1 §11.4.1.

@@ -38,6 +38,7 @@ pub mod pt2pt;
 pub mod recv;
 pub mod request;
 pub mod send;
+pub mod session;
 pub mod status;
 #[cfg(test)]
 #[allow(dead_code)]

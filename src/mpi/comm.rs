@@ -18,6 +18,8 @@ use super::errhandler::Errhandler;
 use super::error::Result;
 use super::group::{Group, Likeness};
 use super::info::Info;
+use super::pt2pt::buffered::Account;
+use super::session::Session;
 use super::topo::Topology;
 use crate::fail;
 use std::cell::{Cell, RefCell};
@@ -57,11 +59,16 @@ pub struct Comm {
     pub info: RefCell<Info>,
     /// Values cached under keys.
     pub attributes: Attributes,
+    /// Its buffer for buffered sends.
+    pub buffered: Account,
+    /// The session that its group, or that of a communicator it was made from, came from.
+    pub session: Option<Rc<Session>>,
 }
 
 impl Comm {
     /// A communicator with nothing cached on it and the default error handler.
     pub fn new(context: Context, rank: u32, group: Rc<Group>, remote: Option<Rc<Group>>) -> Comm {
+        let session = group.session.clone();
         Comm {
             context,
             rank,
@@ -74,12 +81,15 @@ impl Comm {
             name: RefCell::default(),
             info: RefCell::default(),
             attributes: Attributes::default(),
+            buffered: Account::default(),
+            session,
         }
     }
 
     /// An intracommunicator made from this communicator, with its error handler.
     pub fn child(&self, context: Context, rank: u32, group: Rc<Group>) -> Comm {
-        let child = Comm::new(context, rank, group, None);
+        let mut child = Comm::new(context, rank, group, None);
+        child.session = child.session.or_else(|| self.session.clone());
         child.errhandler.replace(self.errhandler.borrow().clone());
         child
     }

@@ -1,15 +1,27 @@
 //! Ordered sets of processes (MPI-4.1 §7.3).
 
 use super::error::Result;
+use super::session::Session;
 use super::status::{PROC_NULL, UNDEFINED};
 use crate::fail;
+use std::rc::Rc;
 
 /// A group: rank in the group -> rank in the job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Group {
     /// Rank in the job of each member, in group order.
     pub members: Vec<u32>,
+    /// The session it came from, if it did.
+    pub session: Option<Rc<Session>>,
 }
+
+impl PartialEq for Group {
+    fn eq(&self, other: &Group) -> bool {
+        self.members == other.members
+    }
+}
+
+impl Eq for Group {}
 
 /// How two groups, or two communicators, compare; the numbers are those of the ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +43,13 @@ const ABSENT: u32 = u32::MAX;
 impl Group {
     /// A group of these ranks in the job.
     pub fn new(members: Vec<u32>) -> Group {
-        Group { members }
+        Group { members, session: None }
+    }
+
+    /// A group of these ranks in the job, made from this one.
+    fn derive(&self, members: Vec<u32>) -> Group {
+        let session = self.session.clone();
+        Group { members, session }
     }
 
     /// Number of members.
@@ -70,7 +88,7 @@ impl Group {
     pub fn union(&self, other: &Group) -> Group {
         let ranks = self.ranks();
         let added = other.members.iter().filter(|&&member| !ranks.has(member));
-        Group::new(self.members.iter().chain(added).copied().collect())
+        self.derive(self.members.iter().chain(added).copied().collect())
     }
 
     /// The members that `other` has too, in this group's order.
@@ -91,7 +109,7 @@ impl Group {
     /// `Rank`: a rank that is not in the group or comes twice.
     pub fn incl(&self, ranks: &[i32]) -> Result<Group> {
         self.chosen(ranks)?;
-        Ok(Group::new(ranks.iter().map(|&rank| self.world(rank as u32)).collect()))
+        Ok(self.derive(ranks.iter().map(|&rank| self.world(rank as u32)).collect()))
     }
 
     /// The members except those at `ranks`, in this group's order.
@@ -161,7 +179,7 @@ impl Group {
     fn filtered(&self, keep: impl Fn(usize, u32) -> bool) -> Group {
         let members = self.members.iter().enumerate();
         let kept = members.filter(|&(rank, &member)| keep(rank, member));
-        Group::new(kept.map(|(_, &member)| member).collect())
+        self.derive(kept.map(|(_, &member)| member).collect())
     }
 
     /// By rank, whether it is among `ranks`.

@@ -5,6 +5,7 @@ pub mod parts;
 use super::buffer::Buffer;
 use super::comm::Comm;
 use super::error::{Error, Result};
+use super::pt2pt::buffered::{Account, Charge};
 use super::pt2pt::matching::{Envelope, Token};
 use super::pt2pt::partitioned;
 use super::pt2pt::persistent::Persistent;
@@ -39,8 +40,10 @@ pub enum Kind {
     Over,
     /// A send; the offer it stands in, if it was offered.
     Send(Option<OfferId>),
-    /// A send from the program's attached buffer, of which it holds this many bytes.
-    Buffered(usize),
+    /// A send from an attached buffer, in which it holds this room.
+    Buffered(Charge),
+    /// Over once the messages of an attached buffer have left that were sent up to the end of an epoch.
+    Flush(Account, u64),
     /// A receive.
     Recv(Receive),
     /// A message matched by a probe, not yet received (`MPI_Message`).
@@ -141,8 +144,8 @@ impl State {
         let Some(request) = self.requests.get_mut(key) else {
             return;
         };
-        if let Kind::Buffered(len) = request.kind {
-            self.engine.buffered.give_back(len);
+        if let Kind::Buffered(charge) = &request.kind {
+            charge.give_back();
         }
         let error_class = error.as_ref().map_or(0, |error| error.class() as i32);
         request.done = Some(Status {
@@ -167,6 +170,10 @@ impl State {
                 kind: Kind::Parts(parts),
                 ..
             }) => parts.are_over(self),
+            Some(Request {
+                kind: Kind::Flush(account, epoch),
+                ..
+            }) => account.borrow().has_left(*epoch),
             Some(request) => request.done.is_some(),
             None => true,
         }
@@ -289,6 +296,10 @@ pub fn free(hold: &mut Hold, key: RequestKey) -> Result<()> {
             Some(Kind::Parts(parts)) => parts.free(hold),
             _ => Ok(()),
         },
+        Kind::Flush(..) => {
+            hold.requests.remove(key);
+            Ok(())
+        }
         _ => {
             request.detached = true;
             if over {

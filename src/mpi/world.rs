@@ -16,6 +16,7 @@ use super::op::Ops;
 use super::pt2pt::engine::Engine;
 use super::pt2pt::partitioned::{self, Partitioning};
 use super::request::Request;
+use super::session::Session;
 use super::table::Table;
 use crate::channel::Channel;
 use crate::channel::wait::Next;
@@ -59,6 +60,8 @@ pub struct State {
     pub ops: Ops,
     /// Nonblocking collectives under way.
     pub schedules: Schedules,
+    /// Every session.
+    pub sessions: Table<Rc<Session>>,
     /// Started operations.
     pub requests: Table<Request>,
     /// Messages on their way.
@@ -93,7 +96,7 @@ impl State {
         let ranks = segment.ranks();
         let comm = |number, rank, members| {
             let context = Context::adopt(&segment, number);
-            Rc::new(Comm::new(context, rank, Rc::new(Group { members }), None))
+            Rc::new(Comm::new(context, rank, Rc::new(Group::new(members)), None))
         };
         let world = comm(context::WORLD, rank, (0..ranks).collect());
         let own = comm(context::OWN, 0, vec![rank]);
@@ -107,6 +110,7 @@ impl State {
             datatypes: Datatypes::default(),
             ops: Ops::default(),
             schedules: Schedules::default(),
+            sessions: Table::default(),
             requests: Table::default(),
             engine,
             partitioning: Partitioning::default(),
@@ -133,6 +137,11 @@ impl World {
     /// The job's segment; needs no hold.
     pub fn segment(&self) -> &Segment {
         &self.segment
+    }
+
+    /// Whether threads may call at the same time.
+    pub fn is_multiple(&self) -> bool {
+        self.gate.is_some()
     }
 
     /// Enters; waits for other threads under `MPI_THREAD_MULTIPLE`.

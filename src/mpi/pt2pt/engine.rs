@@ -4,7 +4,7 @@
 //! What happens to whatever arrives: it is matched, copied, kept or answered.
 #![allow(unsafe_code)]
 
-use super::buffered::Attached;
+use super::buffered::Account;
 use super::matching::{Envelope, Posted, Unexpected};
 use super::unexpected::{Arriving, Stored};
 use crate::channel::packet::{Offered, Portion};
@@ -31,8 +31,8 @@ pub struct Engine {
     pub unexpected: Unexpected<Stored>,
     /// By sender: the message by value of which portions are still to come.
     streams: Vec<Option<Stream>>,
-    /// The program's buffer for buffered sends.
-    pub buffered: Attached,
+    /// The process's buffer for buffered sends.
+    pub buffered: Account,
     /// Threads of this rank that sleep in a wait.
     pub sleepers: usize,
     /// Whether the launcher has been told what this rank sleeps for.
@@ -57,7 +57,7 @@ impl Engine {
             posted: Posted::default(),
             unexpected: Unexpected::default(),
             streams: (0..ranks).map(|_| None).collect(),
-            buffered: Attached::default(),
+            buffered: Account::default(),
             sleepers: 0,
             told: false,
             vain: 0,

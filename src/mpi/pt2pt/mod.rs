@@ -25,6 +25,7 @@ use crate::channel::{Bytes, Glance};
 use crate::fail;
 use crate::shm::ring::INLINE;
 use crate::sys::{copy, cpu};
+use buffered::Charge;
 use engine::fault;
 use matching::{Envelope, Pattern};
 use std::rc::Rc;
@@ -177,9 +178,9 @@ pub fn ibsend(hold: &mut Hold, comm: &Rc<Comm>, buffer: Buffer, dest: u32, tag: 
 /// # Errors
 /// As [`ibsend`].
 pub fn bsend(hold: &mut Hold, comm: &Rc<Comm>, buffer: Buffer, dest: u32, tag: i32) -> Result<()> {
-    let room = hold.engine.buffered.charge(buffer.len())?;
+    let charge = Charge::take(hold.account(comm), buffer.len())?;
     let kept = Buffer::kept(&buffer);
-    let mut request = Request::new(Kind::Buffered(room), Some(comm.clone()));
+    let mut request = Request::new(Kind::Buffered(charge), Some(comm.clone()));
     request.detached = true;
     let key = hold.add_request(request)?;
     let to = comm.peers().world(dest);
