@@ -92,7 +92,11 @@ pub unsafe extern "C" fn MPI_Session_init(
         let level = level(info)?;
         let world = init::open_session();
         // Without a gate threads have to take turns.
-        let most = if world.is_multiple() { MPI_THREAD_MULTIPLE } else { MPI_THREAD_SERIALIZED };
+        let most = if world.is_multiple() {
+            MPI_THREAD_MULTIPLE
+        } else {
+            MPI_THREAD_SERIALIZED
+        };
         let new = Rc::new(Session::new(errhandler.clone(), level.min(most)));
         let made = Object::Session.made(world.hold().sessions.insert(new));
         store(session, "session", made?)
