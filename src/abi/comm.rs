@@ -235,13 +235,15 @@ fn check_tag(tag: c_int) -> Result<()> {
     Ok(())
 }
 
-/// The part of `comm` with the caller's colour, ordered by key. Negative colours other than
-/// MPI_UNDEFINED, which the standard forbids, are colours like any other, as in MPICH. MPI-4.1 §7.4.2.
+/// The part of `comm` with the caller's colour, ordered by key. MPI-4.1 §7.4.2.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: *mut MPI_Comm) -> c_int {
     on_comm("MPI_Comm_split", comm, |hold, comm| {
         let out = out(newcomm, "newcomm")?;
+        if color < 0 && color != MPI_UNDEFINED {
+            fail!(Arg, "the color is {color}, neither MPI_UNDEFINED nor 0 or more");
+        }
         let new = create::split(hold, comm, Choice { color, key })?;
         *out = give_if_any(hold, new)?;
         Ok(())

@@ -39,9 +39,19 @@ impl Hold<'_> {
         self.waiting().fall_asleep(threads, count as u32, &items);
     }
 
-    /// Says that this rank is awake, if it has said otherwise.
+    fn may_be_ended_from_outside(&self) -> bool {
+        let requests = &self.requests;
+        requests.len() > LOOKED_THROUGH
+            || requests
+                .iter()
+                .any(|(_, request)| matches!(request.kind, Kind::Generalized(_)))
+    }
+}
+
+impl State {
+    /// Says that this rank is awake, if it has said otherwise. Comes before work that may take long.
     #[inline]
-    pub(super) fn tell_awake(&mut self) {
+    pub fn tell_awake(&mut self) {
         if self.engine.told {
             self.engine.told = false;
             self.waiting().wake();
@@ -51,13 +61,5 @@ impl Hold<'_> {
     fn waiting(&self) -> &crate::shm::waiting::Waiting {
         let channel = &self.engine.channel;
         &channel.segment().rank(channel.me()).waiting
-    }
-
-    fn may_be_ended_from_outside(&self) -> bool {
-        let requests = &self.requests;
-        requests.len() > LOOKED_THROUGH
-            || requests
-                .iter()
-                .any(|(_, request)| matches!(request.kind, Kind::Generalized(_)))
     }
 }

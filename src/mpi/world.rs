@@ -181,7 +181,6 @@ impl Hold<'_> {
         let mut patience = self.engine.channel.patience();
         while !done(self)? {
             if self.progress(first)? {
-                self.tell_awake();
                 patience.renew();
                 continue;
             }
@@ -203,6 +202,7 @@ impl Hold<'_> {
     pub fn progress(&mut self, first: Option<u32>) -> Result<bool> {
         let moved = super::pt2pt::engine::step(self, first)?;
         if moved {
+            self.tell_awake();
             self.moved()?;
         }
         Ok(moved)
@@ -248,8 +248,6 @@ impl Hold<'_> {
             if rung {
                 self.tell_awake();
             }
-        } else {
-            self.tell_awake();
         }
         self.engine.sleepers -= 1;
         if self.engine.sleepers == 0 {

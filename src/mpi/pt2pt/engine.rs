@@ -324,6 +324,7 @@ impl State {
 
     /// Brings a claimed offer into the receive's buffer.
     fn bring(&mut self, key: RequestKey, envelope: Envelope, offered: &Offered) -> Result<()> {
+        self.tell_awake();
         let Some(receive) = self.receive(key) else {
             return Ok(());
         };
