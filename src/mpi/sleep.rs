@@ -13,7 +13,7 @@ impl Hold<'_> {
     /// Says what this rank waits for, unless that has been said.
     pub(super) fn tell_sleep(&mut self) {
         if self.engine.told {
-            return;
+            return self.waiting().settle();
         }
         self.engine.told = true;
         let threads = self.has_threads() || self.may_be_ended_from_outside();
@@ -56,6 +56,11 @@ impl State {
             self.engine.told = false;
             self.waiting().wake();
         }
+    }
+
+    /// Says that this rank looks around between two naps.
+    pub(super) fn tell_stir(&self) {
+        self.waiting().stir();
     }
 
     fn waiting(&self) -> &crate::shm::waiting::Waiting {

@@ -245,8 +245,9 @@ impl Hold<'_> {
                     false
                 }
             });
-            if rung {
-                self.tell_awake();
+            match rung {
+                true => self.tell_awake(),
+                false => self.tell_stir(),
             }
         }
         self.engine.sleepers -= 1;

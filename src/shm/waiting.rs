@@ -1,7 +1,7 @@
 //! What a sleeping rank waits for, as the launcher may read it at any time.
 //!
-//! Only the rank writes here, and only when it falls asleep or wakes. `turn` is odd while it sleeps;
-//! a reader that finds the same `turn` before and after has read what belongs together. Readers
+//! Only the rank writes here, and only when it falls asleep or wakes. `turn` is odd while it sleeps
+//! (not while it looks around between two naps), and another for another sleep; a reader that finds the same `turn` before and after has read what belongs together. Readers
 //! believe nothing: every number is checked before it is used.
 
 use super::sync::{AtomicU32, AtomicU64, Ordering, fence};
@@ -71,10 +71,23 @@ impl Waiting {
         self.turn.store(turn.wrapping_add(1) | 1, Ordering::Release);
     }
 
+    /// Looks around between two naps.
+    pub fn stir(&self) {
+        let turn = self.turn.load(Ordering::Relaxed);
+        self.turn.store(turn & !1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Sleeps on after [`Waiting::stir`]: it is the same sleep.
+    pub fn settle(&self) {
+        let turn = self.turn.load(Ordering::Relaxed);
+        self.turn.store(turn | 1, Ordering::Release);
+    }
+
     /// Wakes.
     pub fn wake(&self) {
         let turn = self.turn.load(Ordering::Relaxed);
-        self.turn.store(turn.wrapping_add(1) & !1, Ordering::Relaxed);
+        self.turn.store((turn | 1).wrapping_add(1), Ordering::Relaxed);
         // What is written for the next sleep comes after.
         fence(Ordering::Release);
     }
@@ -141,6 +154,11 @@ mod tests {
             (account.count, account.threads, &account.items[..]),
             (2, false, &items[..])
         );
+        waiting.stir();
+        assert_eq!(waiting.read(), None);
+        waiting.settle();
+        assert_eq!(waiting.read().unwrap(), account);
+        waiting.stir();
         waiting.wake();
         assert_eq!(waiting.read(), None);
         waiting.fall_asleep(true, 70, &items);
