@@ -157,12 +157,19 @@ impl<B: Bytes> Channel<B> {
     /// Ends the message or portion that the last poll returned from `from`.
     #[inline]
     pub fn consume(&mut self, from: u32) {
-        let ring = &mut self.rings[from as usize];
-        let bytes = match ring.peek() {
+        let bytes = match self.rings[from as usize].peek() {
             Some(header) if header.kind == kind::BYTES => header.len,
             _ => 0,
         };
-        ring.advance(bytes);
+        self.leave(from, bytes);
+    }
+
+    /// Leaves a slot to its writer, which may sleep because the ring was full.
+    #[inline]
+    fn leave(&mut self, from: u32, bytes: u32) {
+        if self.rings[from as usize].advance(bytes) {
+            self.ring_bell(from);
+        }
     }
 
     /// Copies a portion's bytes out by calling `copy(offset in the message, bytes, how many)` for each
@@ -174,6 +181,8 @@ impl<B: Bytes> Channel<B> {
             copy(portion.offset as usize + index * CELL, pool.cell(cell).as_ptr(), len);
             pool.release(cell);
         }
+        // It may sleep because the pool was empty.
+        self.ring_bell(from);
     }
 
     /// Looks at the next slot of the ring from `from` only. The caller then consumes a short message or
@@ -219,7 +228,9 @@ impl<B: Bytes> Channel<B> {
         loop {
             let ring = &mut self.rings[from as usize];
             let Some(header) = ring.peek() else {
-                ring.return_credit();
+                if ring.return_credit() {
+                    self.ring_bell(from);
+                }
                 return Ok(None);
             };
             let envelope = ring.envelope();
@@ -257,18 +268,18 @@ impl<B: Bytes> Channel<B> {
                 }
                 kind::OFFER => {
                     let offered = packet::read_offer(ring, header, from).map_err(fault)?;
-                    ring.advance(0);
+                    self.leave(from, 0);
                     Arrival::Offer { envelope, offered }
                 }
                 kind::CLEAR => {
                     let (id, token, wanted) = (packet::read_id(ring), envelope as u32, ring.word(0));
-                    ring.advance(0);
+                    self.leave(from, 0);
                     self.start_stream(from, id, token, wanted)?;
                     continue;
                 }
                 kind::FIN => {
                     let id = packet::read_id(ring);
-                    ring.advance(0);
+                    self.leave(from, 0);
                     Arrival::Sent(self.close_offer(from, id)?)
                 }
                 _ => return Err(Fault { from }),

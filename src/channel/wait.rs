@@ -11,7 +11,7 @@ use crate::sys::{cpu, futex};
 use std::time::Duration;
 
 /// Longest sleep at a time: a waiting rank looks after itself that often.
-const NAP: Duration = Duration::from_millis(100);
+pub const NAP: Duration = Duration::from_millis(100);
 
 /// What to do after a poll that found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,19 +19,22 @@ use super::request::Request;
 use super::session::Session;
 use super::table::Table;
 use crate::channel::Channel;
-use crate::channel::wait::Next;
+use crate::channel::wait::{NAP, Next};
 use crate::shm::segment::Segment;
-use crate::sys::cpu;
 use crate::sys::cvar::Settings;
 use crate::sys::gate::Gate;
+use crate::sys::{cpu, futex};
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// One rank's MPI: its state behind the gate of `MPI_THREAD_MULTIPLE`.
 pub struct World {
     gate: Option<Gate>,
+    /// Threads that wait while another one polls nap on this word.
+    nap: AtomicU32,
     segment: Arc<Segment>,
     state: UnsafeCell<State>,
 }
@@ -129,6 +132,7 @@ impl World {
         let segment = state.engine.channel.segment().clone();
         World {
             gate: multiple.then(Gate::default),
+            nap: AtomicU32::new(0),
             segment,
             state: UnsafeCell::new(state),
         }
@@ -172,12 +176,29 @@ impl Hold<'_> {
         result
     }
 
-    /// Polls until `done` says so, looking at messages from rank `first` of the job before others.
-    /// Polls, yields and sleeps as [`crate::channel::wait`] decides; other threads get their turns.
+    /// Waits until `done` says so, looking at messages from rank `first` of the job before others.
+    ///
+    /// Of several threads that wait one polls, for all of them; the others nap until something has moved.
     ///
     /// # Errors
     /// The error that `done` returns, or what makes progress impossible.
     pub fn wait_until(&mut self, first: Option<u32>, mut done: impl FnMut(&mut Hold) -> Result<bool>) -> Result<()> {
+        while !done(self)? {
+            if self.engine.polling {
+                self.nap();
+                continue;
+            }
+            self.engine.polling = true;
+            let outcome = self.poll_until(first, &mut done);
+            self.engine.polling = false;
+            self.wake_threads();
+            return outcome;
+        }
+        Ok(())
+    }
+
+    /// Polls, yields and sleeps as [`crate::channel::wait`] decides; other threads get their turns.
+    fn poll_until(&mut self, first: Option<u32>, done: &mut impl FnMut(&mut Hold) -> Result<bool>) -> Result<()> {
         let mut patience = self.engine.channel.patience();
         while !done(self)? {
             if self.progress(first)? {
@@ -185,13 +206,24 @@ impl Hold<'_> {
                 continue;
             }
             match patience.step() {
+                // The napping threads' peers may need this CPU.
+                Next::Poll if self.engine.napping > 0 => self.released(cpu::give_way),
                 Next::Poll => self.breathe(),
                 Next::Yield => self.released(cpu::give_way),
-                Next::Sleep => self.sleep(&mut done)?,
+                Next::Sleep => self.sleep(done)?,
             }
         }
         self.tell_awake();
         Ok(())
+    }
+
+    /// Sleeps until the polling thread has moved something, or polls no more.
+    fn nap(&mut self) {
+        let nap = &self.world.nap;
+        let ticket = nap.load(Ordering::Relaxed);
+        self.engine.napping += 1;
+        self.released(|| futex::wait(nap, ticket, NAP));
+        self.engine.napping -= 1;
     }
 
     /// One step of everything under way; whether anything moved.
@@ -217,8 +249,12 @@ impl Hold<'_> {
 
     /// Lets this rank's sleeping threads look again.
     pub fn wake_threads(&self) {
-        if self.engine.sleepers > 0 {
+        if self.engine.asleep {
             self.engine.channel.wake_own();
+        }
+        if self.engine.napping > 0 {
+            self.world.nap.fetch_add(1, Ordering::Relaxed);
+            futex::wake_all(&self.world.nap);
         }
     }
 
@@ -234,7 +270,7 @@ impl Hold<'_> {
 
     fn sleep(&mut self, done: &mut impl FnMut(&mut Hold) -> Result<bool>) -> Result<()> {
         let bed = self.engine.channel.announce_sleep();
-        self.engine.sleepers += 1;
+        self.engine.asleep = true;
         let stay = !self.progress(None)? && !done(self)?;
         if stay {
             self.tell_sleep();
@@ -250,10 +286,8 @@ impl Hold<'_> {
                 false => self.tell_stir(),
             }
         }
-        self.engine.sleepers -= 1;
-        if self.engine.sleepers == 0 {
-            self.engine.channel.awake();
-        }
+        self.engine.asleep = false;
+        self.engine.channel.awake();
         Ok(())
     }
 }

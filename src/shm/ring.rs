@@ -272,18 +272,16 @@ impl Consumer {
     }
 
     /// Leaves the slot that `peek` saw, and the `bytes` that went with it, to the writer; it learns
-    /// of that when enough has gathered.
+    /// of that when enough has gathered. Whether it has learnt of something now.
     #[inline]
-    pub fn advance(&mut self, bytes: u32) {
+    pub fn advance(&mut self, bytes: u32) -> bool {
         self.tail = self.tail.wrapping_add(1);
         if bytes > 0 {
             self.byte_tail = self.byte_tail.wrapping_add(self.place.span(self.byte_tail, bytes).0);
         }
         let slots_due = self.tail.wrapping_sub(self.slots_returned) * self.fraction >= self.place.slot_count;
         let bytes_due = self.byte_tail.wrapping_sub(self.bytes_returned) * self.fraction >= self.place.byte_count;
-        if slots_due || (bytes_due && bytes > 0) {
-            self.return_credit();
-        }
+        (slots_due || (bytes_due && bytes > 0)) && self.return_credit()
     }
 
     /// Slots consumed so far, modulo 2^32.
@@ -292,14 +290,16 @@ impl Consumer {
         self.tail
     }
 
-    /// Tells the writer now what has been consumed.
-    pub fn return_credit(&mut self) {
+    /// Tells the writer now what has been consumed; whether there was anything to tell.
+    #[inline]
+    pub fn return_credit(&mut self) -> bool {
         if (self.slots_returned, self.bytes_returned) == (self.tail, self.byte_tail) {
-            return;
+            return false;
         }
         let consumed = u64::from(self.byte_tail) << 32 | u64::from(self.tail);
         self.place.credit().consumed.store(consumed, Ordering::Release);
         (self.slots_returned, self.bytes_returned) = (self.tail, self.byte_tail);
+        true
     }
 }
 

@@ -33,8 +33,12 @@ pub struct Engine {
     streams: Vec<Option<Stream>>,
     /// The process's buffer for buffered sends.
     pub buffered: Account,
-    /// Threads of this rank that sleep in a wait.
-    pub sleepers: usize,
+    /// Whether a thread polls for all that wait.
+    pub polling: bool,
+    /// Whether that thread sleeps until this rank's bell rings.
+    pub asleep: bool,
+    /// Threads that wait for what that thread does.
+    pub napping: usize,
     /// Whether the launcher has been told what this rank sleeps for.
     pub told: bool,
     /// Tests and probes in vain, in a row.
@@ -58,7 +62,9 @@ impl Engine {
             unexpected: Unexpected::default(),
             streams: (0..ranks).map(|_| None).collect(),
             buffered: Account::default(),
-            sleepers: 0,
+            polling: false,
+            asleep: false,
+            napping: 0,
             told: false,
             vain: 0,
         }
