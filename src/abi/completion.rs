@@ -8,7 +8,7 @@ use super::constants::*;
 use super::edge::*;
 use super::errhandler::{Source, errors, raise};
 use super::request::*;
-use super::status::store_status;
+use super::status::{store_empty, store_status};
 use super::types::*;
 use crate::mpi::comm::Comm;
 use crate::mpi::status::Status;
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn MPI_Waitany(
         let named = all_named(hold, handles).map_err(plain)?;
         if !named.iter().any(|one| one.is_active(hold)) {
             store(index, "index", MPI_UNDEFINED).map_err(plain)?;
-            return store_status(status, &Status::EMPTY).map_err(plain);
+            return store_empty(status).map_err(plain);
         }
         let mut found = None;
         hold.wait_until(None, |hold| {
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn MPI_Testany(
         if !named.iter().any(|one| one.is_active(hold)) {
             store(index, "index", MPI_UNDEFINED).map_err(plain)?;
             store(flag, "flag", 1).map_err(plain)?;
-            return store_status(status, &Status::EMPTY).map_err(plain);
+            return store_empty(status).map_err(plain);
         }
         poll(hold, |hold| first_over(hold, &named).is_some()).map_err(plain)?;
         let found = first_over(hold, &named);

@@ -43,6 +43,8 @@ pub mod status;
 #[cfg(test)]
 #[allow(dead_code)]
 mod tables;
+pub mod tool_events;
+pub mod tool_vars;
 pub mod tools;
 pub mod topo;
 pub mod types;

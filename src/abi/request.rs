@@ -8,7 +8,7 @@
 use super::completion::{all_named, all_over, first_over, poll, store_nth};
 use super::constants::*;
 use super::edge::*;
-use super::status::store_status;
+use super::status::{store_empty, store_status};
 use super::types::*;
 use crate::fail;
 use crate::mpi::comm::Comm;
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn MPI_Request_get_status_any(
         if !named.iter().any(|one| one.is_active(hold)) {
             store(flag, "flag", 1)?;
             store(index, "index", MPI_UNDEFINED)?;
-            return store_status(status, &Status::EMPTY);
+            return store_empty(status);
         }
         poll(hold, |hold| first_over(hold, &named).is_some())?;
         let found = first_over(hold, &named);

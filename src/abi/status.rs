@@ -65,6 +65,19 @@ pub fn store_status(out: *mut MPI_Status, status: &Status) -> Result<()> {
     Ok(())
 }
 
+/// Stores the empty status, in which the error is MPI_SUCCESS (MPI-4.1 §3.7.3).
+///
+/// # Errors
+/// As [`store_status`].
+pub(super) fn store_empty(out: *mut MPI_Status) -> Result<()> {
+    store_status(out, &Status::EMPTY)?;
+    if out != MPI_STATUS_IGNORE {
+        // SAFETY: `store_status` has just written there.
+        unsafe { (*out).MPI_ERROR = MPI_SUCCESS };
+    }
+    Ok(())
+}
+
 /// A status argument that is read.
 pub(super) fn read(status: *const MPI_Status) -> Result<MPI_Status> {
     if status == MPI_STATUS_IGNORE {

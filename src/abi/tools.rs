@@ -6,7 +6,9 @@
 
 use super::constants::*;
 use super::edge::*;
+use super::info::give_info;
 use super::types::*;
+use crate::mpi::info::Info;
 use std::ffi::{c_int, c_void};
 
 /// Profiling level: for tools to replace; does nothing (MPI-4.1 §15.2.2). C sees `int level, ...`.
@@ -25,6 +27,43 @@ pub unsafe extern "C" fn MPI_Abi_get_version(abi_major: *mut c_int, abi_minor: *
         load(abi_minor, "abi_minor")?;
         store(abi_major, "abi_major", -1)?;
         store(abi_minor, "abi_minor", -1)
+    })
+}
+
+/// An info object with these entries.
+fn answer(entries: &[(&str, &str)], info: *mut MPI_Info) -> Result<()> {
+    load(info, "info")?;
+    let mut answer = Info::default();
+    for (key, value) in entries {
+        answer.set(key.as_bytes(), value.as_bytes())?;
+    }
+    store(info, "info", give_info(answer)?)
+}
+
+/// Sizes of the types of the ABI (MPI-5.0 §20.3).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
+    on_any("MPI_Abi_get_info", || {
+        let entries = ["mpi_aint_size", "mpi_count_size", "mpi_offset_size"].map(|key| (key, "8"));
+        answer(&entries, info)
+    })
+}
+
+/// Sizes of Fortran's types: MPI_INFO_NULL, for a library that knows no Fortran compiler (MPI-5.0 §20.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
+    on_any("MPI_Abi_get_fortran_info", || store(info, "info", MPI_INFO_NULL))
+}
+
+/// The kinds of hardware by which MPI_Comm_split_type splits, and whether this process is confined to
+/// one piece of each (MPI-4.1 §9.1.2).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
+    on_any("MPI_Get_hw_resource_info", || {
+        answer(&[("mpi_shared_memory", "true")], hw_info)
     })
 }
 

@@ -195,7 +195,7 @@ impl Errors {
     /// Takes back [`Errors::add_class`].
     ///
     /// # Errors
-    /// Not an added class, or codes of this class still exist.
+    /// Not an added class, or codes of this class or its text still exist.
     pub fn remove_class(&mut self, class: c_int) -> Result<()> {
         if self.find(class)?.class != class {
             fail!(Arg, "{class} is an error code, not an error class");
@@ -204,19 +204,26 @@ impl Errors {
         if used > 1 {
             fail!(Arg, "error class {class} still has {} error codes", used - 1);
         }
-        self.find_mut(class)?.removed = true;
-        Ok(())
+        self.remove(class)
     }
 
     /// Takes back [`Errors::add_code`].
     ///
     /// # Errors
-    /// Not an added code.
+    /// Not an added code, or its text still exists.
     pub fn remove_code(&mut self, code: c_int) -> Result<()> {
         if self.find(code)?.class == code {
             fail!(Arg, "{code} is an error class, not an error code");
         }
-        self.find_mut(code)?.removed = true;
+        self.remove(code)
+    }
+
+    fn remove(&mut self, code: c_int) -> Result<()> {
+        let added = self.find_mut(code)?;
+        if added.text.is_some() {
+            fail!(Arg, "{code} still has its text");
+        }
+        added.removed = true;
         Ok(())
     }
 

@@ -32,6 +32,11 @@ macro_rules! cvars {
         }
 
         impl Settings {
+            /// The values, in the order of the table.
+            pub fn values(&self) -> Vec<u64> {
+                vec![$(self.$field),*]
+            }
+
             /// Takes each variable from `lookup`, or its default.
             ///
             /// # Errors

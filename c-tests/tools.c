@@ -1,0 +1,144 @@
+/* Claim: the tools interface lists control variables, performance variables and categories consistently, by index and
+ * by name, before MPI_Init, while MPI runs and after MPI_Finalize; handles read them; wrong indices, names and handles
+ * are refused with the interface's own codes. With an argument also: the counters count what is sent, and what is
+ * closed is refused. */
+#include "check.h"
+
+static char name[256], text[1024];
+
+static void cvars(void)
+{
+    int count, index, room, length, verbosity, bind, scope, size, elements;
+    MPI_Datatype type;
+    MPI_T_enum values;
+    MPI_T_cvar_handle handle;
+    char value[256];
+    OK(MPI_T_cvar_get_num(&count));
+    CHECK(count > 0, "%d control variables", count);
+    for (int i = 0; i < count; i++) {
+        room = sizeof name, length = sizeof text;
+        OK(MPI_T_cvar_get_info(i, name, &room, &verbosity, &type, &values, text, &length, &bind, &scope));
+        CHECK(room == (int)strlen(name) + 1, "%s has length %d", name, room);
+        OK(MPI_T_cvar_get_index(name, &index));
+        CHECK(index == i, "%s is %d, not %d", name, index, i);
+        if (type == MPI_CHAR || bind != MPI_T_BIND_NO_OBJECT)
+            continue;
+        OK(MPI_T_cvar_handle_alloc(i, NULL, &handle, &elements));
+        OK(MPI_T_cvar_read(handle, value));
+        OK(MPI_T_cvar_handle_free(&handle));
+        CHECK(handle == MPI_T_CVAR_HANDLE_NULL, "not null after free");
+    }
+    size = 5;
+    length = sizeof text;
+    OK(MPI_T_cvar_get_info(0, name, &size, &verbosity, &type, &values, text, &length, &bind, &scope));
+    CHECK(strlen(name) == 4, "cut short to %s", name);
+    CHECK(MPI_T_cvar_get_index("no_such_variable", &index) == MPI_T_ERR_INVALID_NAME, "an unknown name");
+    CHECK(MPI_T_cvar_get_info(count, name, &room, &verbosity, &type, &values, text, &length, &bind, &scope) ==
+              MPI_T_ERR_INVALID_INDEX, "an index too far");
+}
+
+static void categories(void)
+{
+    int count, index, room, length, of_cvars, of_pvars, inside, list[2000], stamp;
+    OK(MPI_T_category_get_num(&count));
+    for (int i = 0; i < count; i++) {
+        room = sizeof name, length = sizeof text;
+        OK(MPI_T_category_get_info(i, name, &room, text, &length, &of_cvars, &of_pvars, &inside));
+        OK(MPI_T_category_get_index(name, &index));
+        CHECK(index == i, "%s is %d, not %d", name, index, i);
+        OK(MPI_T_category_get_cvars(i, 2000, list));
+        for (int k = 0; k < of_cvars; k++) {
+            int verbosity, bind, scope;
+            MPI_Datatype type;
+            MPI_T_enum values;
+            room = sizeof name, length = sizeof text;
+            OK(MPI_T_cvar_get_info(list[k], name, &room, &verbosity, &type, &values, text, &length, &bind, &scope));
+        }
+        OK(MPI_T_category_get_pvars(i, 2000, list));
+        for (int k = 0; k < of_pvars; k++) {
+            int verbosity, class, bind, readonly, continuous, atomic;
+            MPI_Datatype type;
+            MPI_T_enum values;
+            room = sizeof name, length = sizeof text;
+            OK(MPI_T_pvar_get_info(list[k], name, &room, &verbosity, &class, &type, &values, text, &length, &bind,
+                                   &readonly, &continuous, &atomic));
+        }
+    }
+    OK(MPI_T_category_changed(&stamp));
+    CHECK(MPI_T_category_get_index("no_such_category", &index) == MPI_T_ERR_INVALID_NAME, "an unknown name");
+}
+
+static unsigned long long total(MPI_T_pvar_session session)
+{
+    int count, room, class, elements, length, verbosity, bind, readonly, continuous, atomic;
+    MPI_T_enum values;
+    unsigned long long sum = 0, value;
+    MPI_Datatype type;
+    MPI_T_pvar_handle handle;
+    OK(MPI_T_pvar_get_num(&count));
+    for (int i = 0; i < count; i++) {
+        room = sizeof name, length = sizeof text;
+        OK(MPI_T_pvar_get_info(i, name, &room, &verbosity, &class, &type, &values, text, &length, &bind, &readonly,
+                               &continuous, &atomic));
+        int index = -1;
+        OK(MPI_T_pvar_get_index(name, class, &index));
+        CHECK(index == i, "%s is %d, not %d", name, index, i);
+        if (type != MPI_UNSIGNED_LONG_LONG || class != MPI_T_PVAR_CLASS_COUNTER)
+            continue;
+        OK(MPI_T_pvar_handle_alloc(session, i, NULL, &handle, &elements));
+        OK(MPI_T_pvar_read(session, handle, &value));
+        OK(MPI_T_pvar_handle_free(session, &handle));
+        sum += value;
+    }
+    return sum;
+}
+
+int main(int argc, char **argv)
+{
+    int level, count, events, strict = argc > 1;
+    MPI_T_pvar_session session;
+    MPI_T_cvar_handle handle, closed;
+    CHECK(MPI_T_cvar_get_num(&count) == MPI_T_ERR_NOT_INITIALIZED, "usable before MPI_T_init_thread");
+    OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &level));
+    OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &level));
+    cvars();
+    categories();
+    OK(MPI_T_finalize());
+    start(&argc, &argv);
+    cvars();
+    OK(MPI_T_event_get_num(&events));
+    OK(MPI_T_pvar_session_create(&session));
+    unsigned long long before = total(session);
+    for (int i = 0, got; i < 100; i++)
+        OK(MPI_Sendrecv(&i, 1, MPI_INT, (my_rank + 1) % n_ranks, 0, &got, 1, MPI_INT, MPI_ANY_SOURCE, 0,
+                        MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    unsigned long long after = total(session);
+    if (strict) {
+        OK(MPI_T_cvar_get_info(0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
+        CHECK(after >= before + 100, "%llu messages before 100 more, %llu after", before, after);
+        unsigned long long value;
+        MPI_T_pvar_handle counter;
+        OK(MPI_T_pvar_handle_alloc(session, 0, NULL, &counter, &count));
+        CHECK(MPI_T_pvar_start(session, counter) == MPI_T_ERR_PVAR_NO_STARTSTOP, "started");
+        OK(MPI_T_pvar_start(session, MPI_T_PVAR_ALL_HANDLES));
+        CHECK(MPI_T_pvar_reset(session, counter) == MPI_T_ERR_PVAR_NO_WRITE, "reset");
+        MPI_T_pvar_session old = session;
+        OK(MPI_T_pvar_session_free(&session));
+        CHECK(MPI_T_pvar_read(old, counter, &value) == MPI_T_ERR_INVALID_SESSION, "read in a closed session");
+        OK(MPI_T_pvar_session_create(&session));
+        CHECK(MPI_T_pvar_read(session, counter, &value) == MPI_T_ERR_INVALID_HANDLE, "read through a closed handle");
+        OK(MPI_T_cvar_handle_alloc(0, NULL, &handle, &count));
+        CHECK(MPI_T_cvar_write(handle, &value) == MPI_T_ERR_CVAR_SET_NEVER, "written");
+        closed = handle;
+        OK(MPI_T_cvar_handle_free(&handle));
+        CHECK(MPI_T_cvar_read(closed, &value) == MPI_T_ERR_INVALID_HANDLE, "read through a closed handle");
+    }
+    OK(MPI_T_pvar_session_free(&session));
+    CHECK(session == MPI_T_PVAR_SESSION_NULL, "not null after free");
+    finish();
+    cvars();
+    categories();
+    OK(MPI_T_finalize());
+    CHECK(MPI_T_cvar_get_num(&count) == MPI_T_ERR_NOT_INITIALIZED, "usable after MPI_T_finalize");
+    return 0;
+}

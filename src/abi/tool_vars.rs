@@ -1,0 +1,555 @@
+//! # Safety
+//! Stores results through pointers of the application and fills its strings.
+//!
+//! The tools interface (MPI-4.1 §15.3): control variables are those of [`cvar::TABLE`], performance
+//! variables the counters of this rank's channel and the lengths of its queues. There are no
+//! enumerations and no events. Nothing here calls an error handler.
+#![allow(unsafe_code)]
+
+use super::constants::*;
+use super::edge::{apply, current_world};
+use super::types::*;
+use crate::mpi::world::State;
+use crate::sys::cvar::{self, Settings};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What tools have opened.
+pub(super) struct Tools {
+    /// Calls of MPI_T_init_thread without their MPI_T_finalize.
+    users: u32,
+    next: usize,
+    /// Handles of control variables: the variable of each.
+    cvars: BTreeMap<usize, usize>,
+    /// Sessions: the handles in each, and the variable of each handle.
+    sessions: BTreeMap<usize, BTreeMap<usize, usize>>,
+}
+
+static TOOLS: Mutex<Tools> = Mutex::new(Tools {
+    users: 0,
+    next: 1,
+    cvars: BTreeMap::new(),
+    sessions: BTreeMap::new(),
+});
+
+/// An error code of the interface.
+pub(super) type Code = c_int;
+
+fn tools() -> MutexGuard<'static, Tools> {
+    TOOLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `body` if the interface is initialized.
+pub(super) fn on_tools(body: impl FnOnce(&mut Tools) -> Result<(), Code>) -> c_int {
+    let mut tools = tools();
+    if tools.users == 0 {
+        return MPI_T_ERR_NOT_INITIALIZED;
+    }
+    body(&mut tools).err().unwrap_or(MPI_SUCCESS)
+}
+
+impl Tools {
+    /// A number that no handle has had.
+    fn number(&mut self) -> usize {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// The handles of a session.
+    fn handles(&mut self, session: MPI_T_pvar_session) -> Result<&mut BTreeMap<usize, usize>, Code> {
+        self.sessions
+            .get_mut(&session.addr())
+            .ok_or(MPI_T_ERR_INVALID_SESSION)
+    }
+
+    /// The variable of a handle.
+    fn variable(&mut self, session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Result<&'static Pvar, Code> {
+        let found = self.handles(session)?.get(&handle.addr()).copied();
+        found.map(|index| &PVARS[index]).ok_or(MPI_T_ERR_INVALID_HANDLE)
+    }
+}
+
+/// A performance variable.
+struct Pvar {
+    name: &'static str,
+    meaning: &'static str,
+    class: c_int,
+    value: fn(&State) -> u64,
+}
+
+macro_rules! counters {
+    ($($field:ident $meaning:literal),* $(,)?) => {
+        &[
+            $(Pvar {
+                name: concat!("nearmpi_", stringify!($field)),
+                meaning: $meaning,
+                class: MPI_T_PVAR_CLASS_COUNTER,
+                value: |state| state.engine.channel.counters.$field,
+            },)*
+            Pvar {
+                name: "nearmpi_posted",
+                meaning: "receives that have no message yet",
+                class: MPI_T_PVAR_CLASS_LEVEL,
+                value: |state| state.engine.posted.len() as u64,
+            },
+            Pvar {
+                name: "nearmpi_unexpected",
+                meaning: "messages that have no receive yet",
+                class: MPI_T_PVAR_CLASS_LEVEL,
+                value: |state| state.engine.unexpected.len() as u64,
+            },
+        ]
+    };
+}
+
+/// The table of performance variables.
+const PVARS: &[Pvar] = counters! {
+    inline "messages sent inside a slot of the pair's ring",
+    ring "messages sent through the bytes of the pair's ring",
+    cells "portions sent through cells of the sender's pool",
+    offers "messages offered to be copied once",
+    one_copies "messages received by one copy",
+    streams "offers that could not be copied at once and were streamed through cells",
+    queued "messages that had to wait for room",
+    sleeps "times a wait went to sleep",
+};
+/// Name and meaning of each category; the first has the counters and all control variables, the
+/// second the lengths of queues.
+pub(super) const CATEGORIES: [(&str, &str); 2] = [
+    ("nearmpi_transport", "how messages travel between the ranks of the machine"),
+    ("nearmpi_matching", "queues in which messages and receives wait for each other"),
+];
+
+/// The performance variables of a category.
+pub(super) fn pvars_of(category: usize) -> Vec<c_int> {
+    let class = [MPI_T_PVAR_CLASS_COUNTER, MPI_T_PVAR_CLASS_LEVEL][category];
+    let all = PVARS.iter().enumerate();
+    all.filter(|(_, pvar)| pvar.class == class)
+        .map(|(index, _)| index as c_int)
+        .collect()
+}
+
+/// The control variables of a category.
+pub(super) fn cvars_of(category: usize) -> Vec<c_int> {
+    match category {
+        0 => (0..cvar::TABLE.len() as c_int).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Entry `index` of a table.
+pub(super) fn row<T>(table: &'static [T], index: c_int) -> Result<(usize, &'static T), Code> {
+    let found = usize::try_from(index)
+        .ok()
+        .and_then(|at| Some((at, table.get(at)?)));
+    found.ok_or(MPI_T_ERR_INVALID_INDEX)
+}
+
+/// Stores an output the tool may leave out.
+pub(super) fn put<T>(out: *mut T, value: T) {
+    if !out.is_null() {
+        // SAFETY: not NULL, hence the tool's variable.
+        unsafe { out.write(value) };
+    }
+}
+
+/// Stores an output that must be there.
+pub(super) fn give<T>(out: *mut T, value: T) -> Result<(), Code> {
+    if out.is_null() {
+        return Err(MPI_T_ERR_INVALID);
+    }
+    put(out, value);
+    Ok(())
+}
+
+/// Fills a string as MPI-4.1 §15.3.3 says: cut short to `*len` bytes, and `*len` becomes the room it needs.
+pub(super) fn text(out: *mut c_char, len: *mut c_int, text: &str) {
+    if len.is_null() {
+        return;
+    }
+    // SAFETY: not NULL, hence the tool's variable.
+    let room = unsafe { len.read() };
+    put(len, text.len() as c_int + 1);
+    if out.is_null() || room <= 0 {
+        return;
+    }
+    let copied = text.len().min(room as usize - 1);
+    // SAFETY: the tool's buffer has `room` bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), out, copied);
+        out.add(copied).write(0);
+    }
+}
+
+/// The index whose name the tool gives.
+pub(super) fn named<'a>(name: *const c_char, mut names: impl Iterator<Item = &'a str>) -> Result<c_int, Code> {
+    if name.is_null() {
+        return Err(MPI_T_ERR_INVALID);
+    }
+    // SAFETY: not NULL, hence a string of the tool.
+    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap_or_default();
+    let found = names.position(|known| known == name);
+    found.map(|index| index as c_int).ok_or(MPI_T_ERR_INVALID_NAME)
+}
+
+/// Stores as many of `indices` as there is room for.
+pub(super) fn list(out: *mut c_int, len: c_int, indices: &[c_int]) {
+    for (at, &index) in indices.iter().take(len.max(0) as usize).enumerate() {
+        put(out.wrapping_add(at), index);
+    }
+}
+
+/// Begins using the tools interface; every thread may. MPI-4.1 §15.3.4.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
+    let _ = required;
+    tools().users += 1;
+    put(provided, MPI_THREAD_MULTIPLE);
+    MPI_SUCCESS
+}
+
+/// Ends using the tools interface; the last one closes what is open. MPI-4.1 §15.3.4.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_finalize() -> c_int {
+    on_tools(|tools| {
+        tools.users -= 1;
+        if tools.users == 0 {
+            tools.cvars.clear();
+            tools.sessions.clear();
+        }
+        Ok(())
+    })
+}
+
+/// There are no enumerations. MPI-4.1 §15.3.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_enum_get_info(
+    _enumtype: MPI_T_enum,
+    _num: *mut c_int,
+    _name: *mut c_char,
+    _name_len: *mut c_int,
+) -> c_int {
+    on_tools(|_| Err(MPI_T_ERR_INVALID_HANDLE))
+}
+
+/// There are no enumerations. MPI-4.1 §15.3.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_enum_get_item(
+    _enumtype: MPI_T_enum,
+    _indx: c_int,
+    _value: *mut c_int,
+    _name: *mut c_char,
+    _name_len: *mut c_int,
+) -> c_int {
+    on_tools(|_| Err(MPI_T_ERR_INVALID_HANDLE))
+}
+
+/// Number of control variables. MPI-4.1 §15.3.6.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
+    on_tools(|_| give(num_cvar, cvar::TABLE.len() as c_int))
+}
+
+/// What a control variable is. MPI-4.1 §15.3.6.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_cvar_get_info(
+    cvar_index: c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+    verbosity: *mut c_int,
+    datatype: *mut MPI_Datatype,
+    enumtype: *mut MPI_T_enum,
+    desc: *mut c_char,
+    desc_len: *mut c_int,
+    bind: *mut c_int,
+    scope: *mut c_int,
+) -> c_int {
+    on_tools(|_| {
+        let (_, cvar) = row(cvar::TABLE, cvar_index)?;
+        text(name, name_len, cvar.name);
+        text(desc, desc_len, cvar.meaning);
+        put(verbosity, MPI_T_VERBOSITY_TUNER_BASIC);
+        put(datatype, MPI_UNSIGNED_LONG_LONG);
+        put(enumtype, MPI_T_ENUM_NULL);
+        put(bind, MPI_T_BIND_NO_OBJECT);
+        put(scope, MPI_T_SCOPE_READONLY);
+        Ok(())
+    })
+}
+
+/// The control variable of a name. MPI-4.1 §15.3.6.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
+    on_tools(|_| give(cvar_index, named(name, cvar::TABLE.iter().map(|cvar| cvar.name))?))
+}
+
+/// Opens a control variable. MPI-4.1 §15.3.6.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_cvar_handle_alloc(
+    cvar_index: c_int,
+    _obj_handle: *mut c_void,
+    handle: *mut MPI_T_cvar_handle,
+    count: *mut c_int,
+) -> c_int {
+    on_tools(|tools| {
+        let (index, _) = row(cvar::TABLE, cvar_index)?;
+        let number = tools.next;
+        give(handle, std::ptr::without_provenance_mut(number))?;
+        tools.number();
+        tools.cvars.insert(number, index);
+        put(count, 1);
+        Ok(())
+    })
+}
+
+/// Closes a control variable. MPI-4.1 §15.3.6.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
+    on_tools(|tools| {
+        if handle.is_null() {
+            return Err(MPI_T_ERR_INVALID);
+        }
+        // SAFETY: not NULL, hence the tool's variable.
+        let number = unsafe { handle.read() }.addr();
+        tools.cvars.remove(&number).ok_or(MPI_T_ERR_INVALID_HANDLE)?;
+        give(handle, MPI_T_CVAR_HANDLE_NULL)
+    })
+}
+
+/// The value of a control variable: the one in force, or that of the environment. MPI-4.1 §15.3.6.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
+    on_tools(|tools| {
+        let index = tools.cvars.get(&handle.addr()).ok_or(MPI_T_ERR_INVALID_HANDLE)?;
+        let values = match current_world() {
+            Some(world) => world.hold().engine.channel.settings().values(),
+            None => Settings::from_environment().map_err(|_| MPI_T_ERR_INVALID)?.values(),
+        };
+        give(buf.cast::<u64>(), values[*index])
+    })
+}
+
+/// Control variables are set by the environment alone. MPI-4.1 §15.3.6.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_cvar_write(handle: MPI_T_cvar_handle, _buf: *const c_void) -> c_int {
+    on_tools(|tools| match tools.cvars.contains_key(&handle.addr()) {
+        true => Err(MPI_T_ERR_CVAR_SET_NEVER),
+        false => Err(MPI_T_ERR_INVALID_HANDLE),
+    })
+}
+
+/// Number of performance variables. MPI-4.1 §15.3.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
+    on_tools(|_| give(num_pvar, PVARS.len() as c_int))
+}
+
+/// What a performance variable is. MPI-4.1 §15.3.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_pvar_get_info(
+    pvar_index: c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+    verbosity: *mut c_int,
+    var_class: *mut c_int,
+    datatype: *mut MPI_Datatype,
+    enumtype: *mut MPI_T_enum,
+    desc: *mut c_char,
+    desc_len: *mut c_int,
+    bind: *mut c_int,
+    readonly: *mut c_int,
+    continuous: *mut c_int,
+    atomic: *mut c_int,
+) -> c_int {
+    on_tools(|_| {
+        let (_, pvar) = row(PVARS, pvar_index)?;
+        text(name, name_len, pvar.name);
+        text(desc, desc_len, pvar.meaning);
+        put(verbosity, MPI_T_VERBOSITY_USER_BASIC);
+        put(var_class, pvar.class);
+        put(datatype, MPI_UNSIGNED_LONG_LONG);
+        put(enumtype, MPI_T_ENUM_NULL);
+        put(bind, MPI_T_BIND_NO_OBJECT);
+        put(readonly, 1);
+        put(continuous, 1);
+        put(atomic, 0);
+        Ok(())
+    })
+}
+
+/// The performance variable of a name and class. MPI-4.1 §15.3.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_pvar_get_index(
+    name: *const c_char,
+    var_class: c_int,
+    pvar_index: *mut c_int,
+) -> c_int {
+    on_tools(|_| {
+        let index = named(name, PVARS.iter().map(|pvar| pvar.name))?;
+        if row(PVARS, index)?.1.class != var_class {
+            return Err(MPI_T_ERR_INVALID_NAME);
+        }
+        give(pvar_index, index)
+    })
+}
+
+/// Opens a session. MPI-4.1 §15.3.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
+    on_tools(|tools| {
+        let number = tools.next;
+        give(session, std::ptr::without_provenance_mut(number))?;
+        tools.number();
+        tools.sessions.insert(number, BTreeMap::new());
+        Ok(())
+    })
+}
+
+/// Closes a session and the handles in it. MPI-4.1 §15.3.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
+    on_tools(|tools| {
+        if session.is_null() {
+            return Err(MPI_T_ERR_INVALID);
+        }
+        // SAFETY: not NULL, hence the tool's variable.
+        let number = unsafe { session.read() }.addr();
+        tools.sessions.remove(&number).ok_or(MPI_T_ERR_INVALID_SESSION)?;
+        give(session, MPI_T_PVAR_SESSION_NULL)
+    })
+}
+
+/// Opens a performance variable in a session. MPI-4.1 §15.3.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_pvar_handle_alloc(
+    session: MPI_T_pvar_session,
+    pvar_index: c_int,
+    _obj_handle: *mut c_void,
+    handle: *mut MPI_T_pvar_handle,
+    count: *mut c_int,
+) -> c_int {
+    on_tools(|tools| {
+        let (index, _) = row(PVARS, pvar_index)?;
+        let number = tools.number();
+        let handles = tools.handles(session)?;
+        give(handle, std::ptr::without_provenance_mut(number))?;
+        handles.insert(number, index);
+        put(count, 1);
+        Ok(())
+    })
+}
+
+/// Closes a performance variable. MPI-4.1 §15.3.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_pvar_handle_free(
+    session: MPI_T_pvar_session,
+    handle: *mut MPI_T_pvar_handle,
+) -> c_int {
+    on_tools(|tools| {
+        if handle.is_null() {
+            return Err(MPI_T_ERR_INVALID);
+        }
+        // SAFETY: not NULL, hence the tool's variable.
+        let number = unsafe { handle.read() }.addr();
+        let freed = tools.handles(session)?.remove(&number);
+        freed.ok_or(MPI_T_ERR_INVALID_HANDLE)?;
+        give(handle, MPI_T_PVAR_HANDLE_NULL)
+    })
+}
+
+/// Whether every handle of the session is meant.
+fn is_all(handle: MPI_T_pvar_handle) -> bool {
+    handle.addr() == super::fortran::MPI_T_PVAR_ALL_HANDLES.0.addr()
+}
+
+/// Starts a performance variable: all of them run always. MPI-4.1 §15.3.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_pvar_start(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    on_tools(|tools| refuse(tools, session, handle, MPI_T_ERR_PVAR_NO_STARTSTOP))
+}
+
+/// Stops a performance variable: all of them run always. MPI-4.1 §15.3.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    on_tools(|tools| refuse(tools, session, handle, MPI_T_ERR_PVAR_NO_STARTSTOP))
+}
+
+/// Refuses what no variable allows; the form for all handles passes over such variables.
+fn refuse(tools: &mut Tools, session: MPI_T_pvar_session, handle: MPI_T_pvar_handle, code: Code) -> Result<(), Code> {
+    if is_all(handle) {
+        return tools.handles(session).map(drop);
+    }
+    tools.variable(session, handle)?;
+    Err(code)
+}
+
+/// The value of a performance variable; 0 while MPI is not initialized. MPI-4.1 §15.3.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_pvar_read(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    buf: *mut c_void,
+) -> c_int {
+    on_tools(|tools| {
+        let pvar = tools.variable(session, handle)?;
+        let value = current_world().map_or(0, |world| (pvar.value)(&world.hold()));
+        give(buf.cast::<u64>(), value)
+    })
+}
+
+/// Performance variables cannot be written. MPI-4.1 §15.3.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_pvar_write(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    _buf: *const c_void,
+) -> c_int {
+    on_tools(|tools| {
+        tools.variable(session, handle)?;
+        Err(MPI_T_ERR_PVAR_NO_WRITE)
+    })
+}
+
+/// Performance variables cannot be reset. MPI-4.1 §15.3.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_pvar_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
+    on_tools(|tools| refuse(tools, session, handle, MPI_T_ERR_PVAR_NO_WRITE))
+}
+
+/// No performance variable can be read and reset in one step. MPI-4.1 §15.3.7.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_T_pvar_readreset(
+    session: MPI_T_pvar_session,
+    handle: MPI_T_pvar_handle,
+    _buf: *mut c_void,
+) -> c_int {
+    on_tools(|tools| {
+        tools.variable(session, handle)?;
+        Err(MPI_T_ERR_PVAR_NO_ATOMIC)
+    })
+}
