@@ -21,7 +21,16 @@ pub unsafe extern "C" fn MPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
 /// What a category is. MPI-4.1 §15.3.9.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_category_get_info(cat_index: c_int, name: *mut c_char, name_len: *mut c_int, desc: *mut c_char, desc_len: *mut c_int, num_cvars: *mut c_int, num_pvars: *mut c_int, num_categories: *mut c_int) -> c_int {
+pub unsafe extern "C" fn MPI_T_category_get_info(
+    cat_index: c_int,
+    name: *mut c_char,
+    name_len: *mut c_int,
+    desc: *mut c_char,
+    desc_len: *mut c_int,
+    num_cvars: *mut c_int,
+    num_pvars: *mut c_int,
+    num_categories: *mut c_int,
+) -> c_int {
     on_tools(|_| {
         let (category, (known, meaning)) = row(&CATEGORIES, cat_index)?;
         text(name, name_len, known);
@@ -117,14 +126,22 @@ pub unsafe extern "C" fn MPI_T_event_get_index(name: *const c_char, _event_index
 /// There is no event, hence no handle of one. MPI-4.1 §15.3.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_callback_get_info(_event_registration: MPI_T_event_registration, _cb_safety: MPI_T_cb_safety, _info_used: *mut MPI_Info) -> c_int {
+pub unsafe extern "C" fn MPI_T_event_callback_get_info(
+    _event_registration: MPI_T_event_registration,
+    _cb_safety: MPI_T_cb_safety,
+    _info_used: *mut MPI_Info,
+) -> c_int {
     on_tools(|_| Err(MPI_T_ERR_INVALID_HANDLE))
 }
 
 /// There is no event, hence no handle of one. MPI-4.1 §15.3.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_callback_set_info(_event_registration: MPI_T_event_registration, _cb_safety: MPI_T_cb_safety, _info: MPI_Info) -> c_int {
+pub unsafe extern "C" fn MPI_T_event_callback_set_info(
+    _event_registration: MPI_T_event_registration,
+    _cb_safety: MPI_T_cb_safety,
+    _info: MPI_Info,
+) -> c_int {
     on_tools(|_| Err(MPI_T_ERR_INVALID_HANDLE))
 }
 
@@ -138,77 +155,134 @@ pub unsafe extern "C" fn MPI_T_event_copy(_event_instance: MPI_T_event_instance,
 /// There is no event. MPI-4.1 §15.3.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_get_info(_event_index: c_int, _name: *mut c_char, _name_len: *mut c_int, _verbosity: *mut c_int, _array_of_datatypes: *mut MPI_Datatype, _array_of_displacements: *mut MPI_Aint, _num_elements: *mut c_int, _enumtype: *mut MPI_T_enum, _info: *mut MPI_Info, _desc: *mut c_char, _desc_len: *mut c_int, _bind: *mut c_int) -> c_int {
+pub unsafe extern "C" fn MPI_T_event_get_info(
+    _event_index: c_int,
+    _name: *mut c_char,
+    _name_len: *mut c_int,
+    _verbosity: *mut c_int,
+    _array_of_datatypes: *mut MPI_Datatype,
+    _array_of_displacements: *mut MPI_Aint,
+    _num_elements: *mut c_int,
+    _enumtype: *mut MPI_T_enum,
+    _info: *mut MPI_Info,
+    _desc: *mut c_char,
+    _desc_len: *mut c_int,
+    _bind: *mut c_int,
+) -> c_int {
     on_tools(|_| Err(MPI_T_ERR_INVALID_INDEX))
 }
 
 /// There is no event, hence no handle of one. MPI-4.1 §15.3.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_get_source(_event_instance: MPI_T_event_instance, _source_index: *mut c_int) -> c_int {
+pub unsafe extern "C" fn MPI_T_event_get_source(
+    _event_instance: MPI_T_event_instance,
+    _source_index: *mut c_int,
+) -> c_int {
     on_tools(|_| Err(MPI_T_ERR_INVALID_HANDLE))
 }
 
 /// There is no event, hence no handle of one. MPI-4.1 §15.3.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_get_timestamp(_event_instance: MPI_T_event_instance, _event_timestamp: *mut MPI_Count) -> c_int {
+pub unsafe extern "C" fn MPI_T_event_get_timestamp(
+    _event_instance: MPI_T_event_instance,
+    _event_timestamp: *mut MPI_Count,
+) -> c_int {
     on_tools(|_| Err(MPI_T_ERR_INVALID_HANDLE))
 }
 
 /// There is no event. MPI-4.1 §15.3.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_handle_alloc(_event_index: c_int, _obj_handle: *mut c_void, _info: MPI_Info, _event_registration: *mut MPI_T_event_registration) -> c_int {
+pub unsafe extern "C" fn MPI_T_event_handle_alloc(
+    _event_index: c_int,
+    _obj_handle: *mut c_void,
+    _info: MPI_Info,
+    _event_registration: *mut MPI_T_event_registration,
+) -> c_int {
     on_tools(|_| Err(MPI_T_ERR_INVALID_INDEX))
 }
 
 /// There is no event, hence no handle of one. MPI-4.1 §15.3.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_handle_free(_event_registration: MPI_T_event_registration, _user_data: *mut c_void, _free_cb_function: MPI_T_event_free_cb_function) -> c_int {
+pub unsafe extern "C" fn MPI_T_event_handle_free(
+    _event_registration: MPI_T_event_registration,
+    _user_data: *mut c_void,
+    _free_cb_function: MPI_T_event_free_cb_function,
+) -> c_int {
     on_tools(|_| Err(MPI_T_ERR_INVALID_HANDLE))
 }
 
 /// There is no event, hence no handle of one. MPI-4.1 §15.3.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_handle_get_info(_event_registration: MPI_T_event_registration, _info_used: *mut MPI_Info) -> c_int {
+pub unsafe extern "C" fn MPI_T_event_handle_get_info(
+    _event_registration: MPI_T_event_registration,
+    _info_used: *mut MPI_Info,
+) -> c_int {
     on_tools(|_| Err(MPI_T_ERR_INVALID_HANDLE))
 }
 
 /// There is no event, hence no handle of one. MPI-4.1 §15.3.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_handle_set_info(_event_registration: MPI_T_event_registration, _info: MPI_Info) -> c_int {
+pub unsafe extern "C" fn MPI_T_event_handle_set_info(
+    _event_registration: MPI_T_event_registration,
+    _info: MPI_Info,
+) -> c_int {
     on_tools(|_| Err(MPI_T_ERR_INVALID_HANDLE))
 }
 
 /// There is no event, hence no handle of one. MPI-4.1 §15.3.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_read(_event_instance: MPI_T_event_instance, _element_index: c_int, _buffer: *mut c_void) -> c_int {
+pub unsafe extern "C" fn MPI_T_event_read(
+    _event_instance: MPI_T_event_instance,
+    _element_index: c_int,
+    _buffer: *mut c_void,
+) -> c_int {
     on_tools(|_| Err(MPI_T_ERR_INVALID_HANDLE))
 }
 
 /// There is no event, hence no handle of one. MPI-4.1 §15.3.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_register_callback(_event_registration: MPI_T_event_registration, _cb_safety: MPI_T_cb_safety, _info: MPI_Info, _user_data: *mut c_void, _event_cb_function: MPI_T_event_cb_function) -> c_int {
+pub unsafe extern "C" fn MPI_T_event_register_callback(
+    _event_registration: MPI_T_event_registration,
+    _cb_safety: MPI_T_cb_safety,
+    _info: MPI_Info,
+    _user_data: *mut c_void,
+    _event_cb_function: MPI_T_event_cb_function,
+) -> c_int {
     on_tools(|_| Err(MPI_T_ERR_INVALID_HANDLE))
 }
 
 /// There is no event, hence no handle of one. MPI-4.1 §15.3.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_event_set_dropped_handler(_event_registration: MPI_T_event_registration, _dropped_cb_function: MPI_T_event_dropped_cb_function) -> c_int {
+pub unsafe extern "C" fn MPI_T_event_set_dropped_handler(
+    _event_registration: MPI_T_event_registration,
+    _dropped_cb_function: MPI_T_event_dropped_cb_function,
+) -> c_int {
     on_tools(|_| Err(MPI_T_ERR_INVALID_HANDLE))
 }
 
 /// There is no source. MPI-4.1 §15.3.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_source_get_info(_source_index: c_int, _name: *mut c_char, _name_len: *mut c_int, _desc: *mut c_char, _desc_len: *mut c_int, _ordering: *mut MPI_T_source_order, _ticks_per_second: *mut MPI_Count, _max_ticks: *mut MPI_Count, _info: *mut MPI_Info) -> c_int {
+pub unsafe extern "C" fn MPI_T_source_get_info(
+    _source_index: c_int,
+    _name: *mut c_char,
+    _name_len: *mut c_int,
+    _desc: *mut c_char,
+    _desc_len: *mut c_int,
+    _ordering: *mut MPI_T_source_order,
+    _ticks_per_second: *mut MPI_Count,
+    _max_ticks: *mut MPI_Count,
+    _info: *mut MPI_Info,
+) -> c_int {
     on_tools(|_| Err(MPI_T_ERR_INVALID_INDEX))
 }
 

@@ -58,9 +58,7 @@ impl Tools {
 
     /// The handles of a session.
     fn handles(&mut self, session: MPI_T_pvar_session) -> Result<&mut BTreeMap<usize, usize>, Code> {
-        self.sessions
-            .get_mut(&session.addr())
-            .ok_or(MPI_T_ERR_INVALID_SESSION)
+        self.sessions.get_mut(&session.addr()).ok_or(MPI_T_ERR_INVALID_SESSION)
     }
 
     /// The variable of a handle.
@@ -117,8 +115,14 @@ const PVARS: &[Pvar] = counters! {
 /// Name and meaning of each category; the first has the counters and all control variables, the
 /// second the lengths of queues.
 pub(super) const CATEGORIES: [(&str, &str); 2] = [
-    ("nearmpi_transport", "how messages travel between the ranks of the machine"),
-    ("nearmpi_matching", "queues in which messages and receives wait for each other"),
+    (
+        "nearmpi_transport",
+        "how messages travel between the ranks of the machine",
+    ),
+    (
+        "nearmpi_matching",
+        "queues in which messages and receives wait for each other",
+    ),
 ];
 
 /// The performance variables of a category.
@@ -140,9 +144,7 @@ pub(super) fn cvars_of(category: usize) -> Vec<c_int> {
 
 /// Entry `index` of a table.
 pub(super) fn row<T>(table: &'static [T], index: c_int) -> Result<(usize, &'static T), Code> {
-    let found = usize::try_from(index)
-        .ok()
-        .and_then(|at| Some((at, table.get(at)?)));
+    let found = usize::try_from(index).ok().and_then(|at| Some((at, table.get(at)?)));
     found.ok_or(MPI_T_ERR_INVALID_INDEX)
 }
 
@@ -394,11 +396,7 @@ pub unsafe extern "C" fn MPI_T_pvar_get_info(
 /// The performance variable of a name and class. MPI-4.1 §15.3.7.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_get_index(
-    name: *const c_char,
-    var_class: c_int,
-    pvar_index: *mut c_int,
-) -> c_int {
+pub unsafe extern "C" fn MPI_T_pvar_get_index(name: *const c_char, var_class: c_int, pvar_index: *mut c_int) -> c_int {
     on_tools(|_| {
         let index = named(name, PVARS.iter().map(|pvar| pvar.name))?;
         if row(PVARS, index)?.1.class != var_class {
@@ -460,10 +458,7 @@ pub unsafe extern "C" fn MPI_T_pvar_handle_alloc(
 /// Closes a performance variable. MPI-4.1 §15.3.7.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_handle_free(
-    session: MPI_T_pvar_session,
-    handle: *mut MPI_T_pvar_handle,
-) -> c_int {
+pub unsafe extern "C" fn MPI_T_pvar_handle_free(session: MPI_T_pvar_session, handle: *mut MPI_T_pvar_handle) -> c_int {
     on_tools(|tools| {
         if handle.is_null() {
             return Err(MPI_T_ERR_INVALID);
