@@ -21,6 +21,7 @@ pub mod comm;
 pub mod completion;
 pub mod errhandler;
 pub mod exchange;
+pub mod fault;
 pub mod fortran;
 pub mod group;
 pub mod handle;
