@@ -245,7 +245,7 @@ fn an_unexpected_message_of_32_bytes_costs_at_most_100() {
     }
     assert!(unexpected.peek(Pattern::new(4, 0, ANY_TAG)).is_some());
     assert!(unexpected.peek(Pattern::new(4, ANY_SOURCE, 1)).is_some());
-    let LongUnexpected { nodes, free, lists, .. } = &unexpected.long;
+    let super::unexpected::LongUnexpected { nodes, free, lists, .. } = &unexpected.long;
     let lists: usize = lists
         .iter()
         .flatten()
