@@ -15,6 +15,7 @@ use super::persistent::{Operation, Persistent};
 use super::{Mode, irecv, isend};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
+use crate::mpi::coll::TAGS;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::datatype::Datatype;
 use crate::mpi::error::{Class, Error, Result};
@@ -96,17 +97,23 @@ struct Sender {
     first: u32,
 }
 
-/// Tag of a hello, on the collective plane, where nobody else's is negative or the greatest.
-fn hello_tag(tag: i32) -> i32 {
+/// First of the tags of the collective plane that partitions have; the one before it is the tag of
+/// hellos for the greatest tag.
+const PARTITIONS: i32 = (1 << 29) + 2 * TAGS as i32;
+/// How many tags they have; those of making communicators lie below and above.
+const NUMBERS: u32 = 1 << 28;
+
+/// Plane and tag of a hello: the program's plane, on which its own tags are never negative.
+fn hello_tag(tag: i32) -> (Plane, i32) {
     match tag {
-        i32::MAX => tag,
-        _ => i32::MIN + tag,
+        i32::MAX => (Plane::Collective, PARTITIONS - 1),
+        _ => (Plane::PointToPoint, i32::MIN + tag),
     }
 }
 
-/// Tag of a partition, on the plane of the program's messages, whose tags are never negative.
+/// Tag of a partition, on the collective plane.
 fn tag_of(number: u32) -> i32 {
-    i32::MIN + (number % i32::MAX as u32) as i32
+    PARTITIONS + (number % NUMBERS) as i32
 }
 
 impl Outgoing {
@@ -139,8 +146,8 @@ pub fn send_init(
     if let Some(dest) = dest {
         let mut words = [partitions.number as u64, partitions.size() as u64, u64::from(first)];
         let hello = Buffer::kept(&Buffer::bytes(words.as_mut_ptr().cast(), size_of_val(&words)));
-        let plane = Plane::Collective;
-        let sent = isend(hold, comm, plane, hello, dest, hello_tag(tag), Mode::Standard)?;
+        let (plane, tag) = hello_tag(tag);
+        let sent = isend(hold, comm, plane, hello, dest, tag, Mode::Standard)?;
         request::free(hold, sent)?;
     }
     let comm = comm.clone();
@@ -173,8 +180,8 @@ pub fn recv_init(
         }),
         Some(source) => {
             let place = room.address.cast_const().cast();
-            let plane = Plane::Collective;
-            Hello::Awaited(irecv(hold, comm, plane, room, source as i32, hello_tag(tag))?, place)
+            let (plane, tag) = hello_tag(tag);
+            Hello::Awaited(irecv(hold, comm, plane, room, source as i32, tag)?, place)
         }
     };
     let comm = comm.clone();
@@ -284,7 +291,7 @@ impl Incoming {
         for index in 0..sender.number {
             let buffer = self.place(index * sender.size, sender.size);
             let tag = tag_of(sender.first.wrapping_add(index as u32));
-            let key = irecv(hold, &self.comm, Plane::PointToPoint, buffer, source as i32, tag)?;
+            let key = irecv(hold, &self.comm, Plane::Collective, buffer, source as i32, tag)?;
             list.push(Some(key));
         }
         let status = Status {
@@ -377,7 +384,7 @@ pub fn ready(hold: &mut Hold, key: RequestKey, which: impl Iterator<Item = usize
         let count = send.partitions.count;
         let buffer = send.partitions.elements(partition * count, count);
         let tag = tag_of(send.first.wrapping_add(partition as u32));
-        let part = isend(hold, &send.comm, Plane::PointToPoint, buffer, dest, tag, Mode::Standard)?;
+        let part = isend(hold, &send.comm, Plane::Collective, buffer, dest, tag, Mode::Standard)?;
         if let Some(parts) = hold.requests.get_mut(active).and_then(Request::parts) {
             parts.set(partition, part);
         }
