@@ -55,9 +55,9 @@ macro_rules! cvars {
 cvars! {
     one_copy "ONE_COPY" 1 0..=1
         "1: large messages are copied once, by process_vm_readv; 0: all go through shared memory";
-    one_copy_min "ONE_COPY_MIN" 262144 1..=1073741824
+    one_copy_min "ONE_COPY_MIN" 16384 1..=1073741824
         "bytes from which a message in a row is copied once rather than through the sender's cells";
-    offer_min "OFFER_MIN" 65537 1..=1073741824
+    offer_min "OFFER_MIN" 16384 1..=1073741824
         "bytes from which a message waits in the sender's memory until its receive is posted";
     ring_max "RING_MAX" 8192 0..=1073741824
         "bytes up to which a message goes through the pair's ring rather than the sender's cells (at most a quarter of the ring)";
