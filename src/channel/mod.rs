@@ -82,8 +82,8 @@ pub enum Arrival {
 pub enum Glance {
     /// No record.
     Nothing,
-    /// A short message: envelope, bytes (there until [`Channel::consume`]), how many.
-    Short(u64, *const u8, usize),
+    /// A whole message in the ring: envelope, bytes (there until [`Channel::consume`]), how many.
+    Whole(u64, *const u8, usize),
     /// A record for [`Channel::poll`].
     Other,
 }
@@ -185,7 +185,7 @@ impl<B: Bytes> Channel<B> {
         self.ring_bell(from);
     }
 
-    /// Looks at the next slot of the ring from `from` only. The caller then consumes a short message or
+    /// Looks at the next slot of the ring from `from` only. The caller then consumes a whole message or
     /// leaves it to the next poll.
     #[inline]
     pub fn glance(&self, from: u32) -> Glance {
@@ -196,7 +196,13 @@ impl<B: Bytes> Channel<B> {
                 kind: kind::INLINE,
                 len,
                 ..
-            }) if len as usize <= INLINE => Glance::Short(ring.envelope(), ring.payload(), len as usize),
+            }) if len as usize <= INLINE => Glance::Whole(ring.envelope(), ring.payload(), len as usize),
+            Some(Header {
+                kind: kind::BYTES, len, ..
+            }) => match ring.bytes(len) {
+                Ok(data) => Glance::Whole(ring.envelope(), data.as_ptr(), len as usize),
+                Err(Junk) => Glance::Other,
+            },
             Some(_) => Glance::Other,
         }
     }

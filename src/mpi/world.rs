@@ -208,7 +208,10 @@ impl Hold<'_> {
             match patience.step() {
                 // The napping threads' peers may need this CPU.
                 Next::Poll if self.engine.napping > 0 => self.released(cpu::give_way),
-                Next::Poll => self.breathe(),
+                Next::Poll => {
+                    std::hint::spin_loop();
+                    self.breathe();
+                }
                 Next::Yield => self.released(cpu::give_way),
                 Next::Sleep => self.sleep(done)?,
             }

@@ -224,8 +224,8 @@ pub fn recv_started(
     Ok(Err(request))
 }
 
-/// The short way of a short message: with nothing kept and nothing posted, the next message in the
-/// source's ring goes straight from its slot into the buffer if it is the one that is waited for.
+/// The short way of a message in the ring: with nothing kept and nothing posted, the next one in the
+/// source's ring goes straight into the buffer if it is the one that is waited for.
 #[inline]
 fn recv_glancing(
     state: &mut State,
@@ -245,16 +245,20 @@ fn recv_glancing(
     let pattern = Pattern::new(comm.context_on(plane), source, tag);
     for _ in 0..GLANCES {
         let (envelope, data, len) = match state.engine.channel.glance(from) {
-            Glance::Nothing => continue,
-            Glance::Short(envelope, data, len) => (envelope, data, len),
+            Glance::Nothing => {
+                // Without a pause each look takes the line away from the sender, which is filling it.
+                std::hint::spin_loop();
+                continue;
+            }
+            Glance::Whole(envelope, data, len) => (envelope, data, len),
             Glance::Other => return None,
         };
         let envelope = Envelope(envelope);
         if !pattern.matches(envelope) || len > room {
             return None;
         }
-        // SAFETY: the slot holds `len` bytes until it is consumed; the program owns the buffer.
-        unsafe { copy::few(data, buffer.address, len) };
+        // SAFETY: the ring holds `len` bytes until they are consumed; the program owns the buffer.
+        unsafe { copy::bytes(data, buffer.address, len) };
         state.engine.channel.consume(from);
         return Some(Status {
             source,
