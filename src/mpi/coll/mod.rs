@@ -32,8 +32,9 @@ use super::comm::Comm;
 
 /// Numbers `0 .. TAGS` of a communicator's collective plane belong to its collective operations, each
 /// of which takes the next one; those of persistent operations lie `TAGS` higher, because they stay
-/// in use. A schedule's messages have the number and a [`signature`] in a negative tag; tags from
-/// `2 * TAGS` up are free for other messages of the library.
+/// in use. A schedule's messages have the number and a [`signature`] in a negative tag. Tags from
+/// `2 * TAGS` up belong to other messages of the library: those of `MPI_Comm_create_group` and
+/// `MPI_Intercomm_create` (`mpi::comm`) and of partitions (`mpi::pt2pt::partitioned`).
 pub const TAGS: u32 = 1 << 20;
 
 /// The tag of the next collective operation on `comm`. All members call collectives in the same
