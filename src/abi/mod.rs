@@ -12,6 +12,7 @@ pub mod coll_args;
 #[rustfmt::skip]
 pub mod constants;
 pub mod datatype;
+pub mod datatype_contents;
 pub mod datatype_make;
 #[macro_use]
 pub mod edge;
