@@ -468,6 +468,8 @@ mod tests {
         assert_eq!(errors.string(code).unwrap(), "my error");
         assert!(errors.add_string(6, "taken").is_err());
         assert!(errors.remove_class(class).is_err(), "it has a code");
+        assert!(errors.remove_code(code).is_err(), "it has a text");
+        errors.remove_string(code).unwrap();
         errors.remove_code(code).unwrap();
         errors.remove_class(class).unwrap();
         assert!(errors.string(code).is_err() && errors.class(class).is_err());
