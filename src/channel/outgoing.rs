@@ -286,7 +286,7 @@ impl<B: Bytes> Channel<B> {
 
     fn start(&mut self, to: u32, mut message: Outgoing<B>) -> Result<Sent, Fault> {
         if self.out[to as usize].messages.is_empty() && self.advance(to, &mut message)? {
-            self.after(to, &message.what);
+            self.settle(&message.what);
             return Ok(Sent::Done);
         }
         self.counters.queued += 1;
@@ -322,7 +322,7 @@ impl<B: Bytes> Channel<B> {
                 self.out[to as usize].messages.push_front(message);
                 return Ok(false);
             }
-            self.after(to, &message.what);
+            self.settle(&message.what);
             if !matches!(message.what, What::Offer { .. }) {
                 self.sent.push_back(message.ticket);
             }
@@ -330,7 +330,8 @@ impl<B: Bytes> Channel<B> {
         Ok(self.out[to as usize].controls.is_empty())
     }
 
-    fn after(&mut self, _to: u32, what: &What) {
+    /// A stream that has left frees its offer.
+    fn settle(&mut self, what: &What) {
         if let What::Stream { id, .. } = what {
             self.segment
                 .offer(self.me, id.index)
