@@ -10,22 +10,22 @@
 //! use super::types::*;
 //!
 //! /// Blocking standard-mode send. MPI-4.1 §3.2.1.
-//! #[apply(mpi_function_c!)] // exports MPI_Send, PMPI_Send, MPI_Send_c and PMPI_Send_c
+//! #[apply(mpi_function_c!)] // exports MPI_Example, PMPI_Example, MPI_Example_c and PMPI_Example_c
 //! #[unsafe(no_mangle)]
-//! pub unsafe extern "C" fn MPI_Send(
+//! pub unsafe extern "C" fn MPI_Example(
 //!     buf: *const c_void, count: Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
 //! ) -> c_int {
-//!     on_comm("MPI_Send", comm, |hold, comm| {
+//!     on_comm("MPI_Example", comm, |hold, comm| {
 //!         let count = self::count(count, "count")?; // usize, whether Count is 32 or 64 bits wide
 //!         ...
 //!     })
 //! }
 //!
 //! /// The caller's rank. MPI-4.1 §7.4.1.
-//! #[apply(mpi_function!)] // exports MPI_Comm_rank and PMPI_Comm_rank
+//! #[apply(mpi_function!)] // exports MPI_Comm_example and PMPI_Comm_example
 //! #[unsafe(no_mangle)]
-//! pub unsafe extern "C" fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
-//!     on_comm("MPI_Comm_rank", comm, |_, comm| store(rank, "rank", comm.rank as c_int))
+//! pub unsafe extern "C" fn MPI_Comm_example(comm: MPI_Comm, rank: *mut c_int) -> c_int {
+//!     on_comm("MPI_Comm_example", comm, |_, comm| store(rank, "rank", comm.rank as c_int))
 //! }
 //! ```
 //!
