@@ -9,11 +9,12 @@ int rank, ranks;
 long wrong;
 static long wrong_ever;
 static const Benchmark *running;
+static const char *program;
 
-static void usage(const char *program, FILE *to)
+static void usage(FILE *to)
 {
     const struct { char letter; const char *text; } lines[] = {
-        {'m', "  -m, --message-size MIN:MAX  sizes in bytes (MIN: or MAX alone leave the other)"},
+        {'m', "  -m, --message-size MIN:MAX  sizes in %s (MIN: or MAX alone leave the other)"},
         {'i', "  -i, --iterations N          measured iterations of every size"},
         {'x', "  -x, --warmup N              iterations before them"},
         {'c', "  -c, --validation            check the data of every message"},
@@ -23,47 +24,54 @@ static void usage(const char *program, FILE *to)
         {'F', "      --fresh                 rewrite each message before it is sent and read it when it has come"}};
     fprintf(to, "%s: %s\n", program, running->title);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        if (strchr(running->letters, lines[i].letter))
-            fprintf(to, "%s\n", lines[i].text);
+        if (strchr(running->letters, lines[i].letter)) {
+            fprintf(to, lines[i].text, options.unit ? options.unit : "bytes");
+            fputc('\n', to);
+        }
+    for (const Extra *e = options.extra; e && e->name; e++) {
+        char left[64];
+        snprintf(left, sizeof left, "--%s %s", e->name, e->argument ? e->argument : "");
+        fprintf(to, "      %-24s%s\n", left, e->text);
+    }
     fprintf(to, "  -h, --help                  this text\n  -v, --version\n");
 }
 
-static void refuse(const char *program, const char *why)
+void refuse(const char *why)
 {
     if (rank == 0) {
         fprintf(stderr, "%s: %s\n", program, why);
-        usage(program, stderr);
+        usage(stderr);
     }
     MPI_Finalize();
     exit(1);
 }
 
-static void leave(const char *program, int version)
+static void leave(int version)
 {
     if (rank == 0 && version)
         printf("%s v7.0 format, nearmpi's own program\n", program);
     else if (rank == 0)
-        usage(program, stdout);
+        usage(stdout);
     MPI_Finalize();
     exit(0);
 }
 
-static long number(const char *program, const char *text, long least)
+long number(const char *text, long least)
 {
     char *rest;
     long value = strtol(text, &rest, 10);
     if (*rest || rest == text || value < least || value > INT_MAX)
-        refuse(program, "not a number in range");
+        refuse("not a number in range");
     return value;
 }
 
-static void sizes(const char *program, const char *text)
+static void sizes(const char *text)
 {
     char *rest;
     if (*text != ':') {
         long long value = strtoll(text, &rest, 10);
         if (rest == text || value < 0 || (*rest && *rest != ':'))
-            refuse(program, "-m wants MIN:MAX");
+            refuse("-m wants MIN:MAX");
         if (*rest == 0) { /* one number is the largest size, as in OSU */
             options.max = (size_t)value;
             return;
@@ -74,51 +82,62 @@ static void sizes(const char *program, const char *text)
     if (text[1]) {
         options.max = strtoull(text + 1, &rest, 10);
         if (*rest)
-            refuse(program, "-m wants MIN:MAX");
+            refuse("-m wants MIN:MAX");
     }
     if (options.max < options.min)
-        refuse(program, "the largest size is below the smallest");
+        refuse("the largest size is below the smallest");
 }
+
+enum { FIRST_EXTRA = 256, MOST = 32 }; /* what getopt_long returns for the first option of the benchmark's own */
 
 static void parse(int argc, char **argv)
 {
-    static const struct option names[] = {
+    struct option names[MOST] = {
         {"message-size", 1, 0, 'm'}, {"iterations", 1, 0, 'i'}, {"warmup", 1, 0, 'x'}, {"validation", 0, 0, 'c'},
         {"window-size", 1, 0, 'W'}, {"full", 0, 0, 'f'}, {"num_threads", 1, 0, 't'}, {"fresh", 0, 0, 'F'},
-        {"help", 0, 0, 'h'}, {"version", 0, 0, 'v'}, {0, 0, 0, 0}};
-    int letter;
+        {"help", 0, 0, 'h'}, {"version", 0, 0, 'v'}};
+    int letter, used = 0;
+    while (names[used].name)
+        used++;
+    for (const Extra *e = options.extra; e && e->name && used < MOST - 1; e++)
+        names[used++] = (struct option){e->name, e->argument != NULL, 0, FIRST_EXTRA + (int)(e - options.extra)};
     opterr = 0;
     while ((letter = getopt_long(argc, argv, "m:i:x:cW:ft:hv", names, NULL)) != -1) {
         if (letter == 'h' || letter == 'v')
-            leave(argv[0], letter == 'v');
+            leave(letter == 'v');
+        if (letter >= FIRST_EXTRA) {
+            *options.extra[letter - FIRST_EXTRA].value = optarg ? optarg : "";
+            continue;
+        }
         if (letter == '?' || !strchr(running->letters, letter))
-            refuse(argv[0], "unknown option or missing value");
+            refuse("unknown option or missing value");
         switch (letter) {
-        case 'm': sizes(argv[0], optarg); break;
-        case 'i': options.iterations = options.iterations_large = (int)number(argv[0], optarg, 1); break;
-        case 'x': options.warmup = options.warmup_large = (int)number(argv[0], optarg, 0); break;
-        case 'W': options.window = (int)number(argv[0], optarg, 1); break;
-        case 't': options.threads = (int)number(argv[0], optarg, 1); break;
+        case 'm': sizes(optarg); break;
+        case 'i': options.iterations = options.iterations_large = (int)number(optarg, 1); break;
+        case 'x': options.warmup = options.warmup_large = (int)number(optarg, 0); break;
+        case 'W': options.window = (int)number(optarg, 1); break;
+        case 't': options.threads = (int)number(optarg, 1); break;
         case 'c': options.validate = 1; break;
         case 'f': options.full = 1; break;
         case 'F': options.fresh = 1; break;
         }
     }
     if (optind < argc)
-        refuse(argv[0], "this benchmark takes options only");
+        refuse("this benchmark takes options only");
 }
 
 void begin(int *argc, char ***argv, const Benchmark *benchmark, int level)
 {
     int provided;
     running = benchmark;
+    program = **argv;
     options = benchmark->defaults;
     MPI_Init_thread(argc, argv, level, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     parse(*argc, *argv);
     if (provided < level)
-        refuse(**argv, "the MPI library does not provide the thread level");
+        refuse("the MPI library does not provide the thread level");
     if (rank)
         return;
     printf("\n# OSU %s v7.0 (nearmpi's own program, same output)\n", benchmark->title);
@@ -143,6 +162,15 @@ int end(void)
 size_t next_size(size_t size) { return size ? size * 2 : 1; }
 int iterations(size_t size) { return size > LARGE ? options.iterations_large : options.iterations; }
 int warmup(size_t size) { return size > LARGE ? options.warmup_large : options.warmup; }
+
+size_t largest_cache(void)
+{
+    long most = 0, names[] = {_SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL4_CACHE_SIZE};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (sysconf((int)names[i]) > most)
+            most = sysconf((int)names[i]);
+    return most > 0 ? (size_t)most : (size_t)32 << 20;
+}
 
 void *buffer(size_t length)
 {

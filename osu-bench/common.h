@@ -19,7 +19,15 @@ typedef struct {
     int window;
     int validate, full, fresh;
     int threads;
+    const char *unit;                       /* of -m; NULL: bytes */
+    const struct Extra *extra;              /* ends with a NULL name; NULL: none */
 } Options;
+
+/* An option of one benchmark alone, long form only. */
+typedef struct Extra {
+    const char *name, *argument, *text; /* argument: what --help calls its value; NULL: a flag */
+    const char **value;                 /* gets the text of the value, "" for a flag */
+} Extra;
 
 typedef struct {
     const char *title;    /* "MPI Latency Test" */
@@ -37,11 +45,18 @@ extern int rank, ranks;
 void begin(int *argc, char ***argv, const Benchmark *benchmark, int level);
 /* Ends MPI; the exit status is 1 when validation failed anywhere. */
 int end(void);
+/* Ends the program with a sentence and the usage, on every rank. */
+void refuse(const char *why) __attribute__((noreturn));
+/* The number in the text of an option, refused below `least`. */
+long number(const char *text, long least);
 
 /* The next size of the table after `size`: 0, then 1, then doubled. */
 size_t next_size(size_t size);
 int iterations(size_t size);
 int warmup(size_t size);
+
+/* Bytes of the largest cache of a CPU; a guess where the system does not say. */
+size_t largest_cache(void);
 
 /* Page-aligned memory, touched. */
 void *buffer(size_t length);
