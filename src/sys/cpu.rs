@@ -4,20 +4,38 @@
 //! CPUs: how many we may use, giving one up for a while, and the process-wide memory barrier.
 #![allow(unsafe_code)]
 
+use super::cpuset::CpuSet;
 use std::{fs, mem};
+
+/// Words of the largest set that is asked for: more CPUs than any kernel knows.
+const WORDS: usize = 1024;
+
+/// The CPUs that process `pid` (0: this thread) may run on; empty where the kernel does not tell.
+pub fn mask(pid: i32) -> CpuSet {
+    let mut words = [0u64; WORDS];
+    // SAFETY: the kernel writes at most the size it is given.
+    let failed = unsafe { libc::sched_getaffinity(pid, mem::size_of_val(&words), words.as_mut_ptr().cast()) } != 0;
+    if failed {
+        return CpuSet::default();
+    }
+    CpuSet::from_words(&words)
+}
+
+/// Lets this thread, and what it starts, run on `cpus` only; false where the kernel refuses. Makes one
+/// system call and nothing else, so it may stand between fork and exec.
+pub fn bind(cpus: &CpuSet) -> bool {
+    let words = cpus.words();
+    // SAFETY: the kernel reads the words it is given.
+    unsafe { libc::sched_setaffinity(0, mem::size_of_val(words), words.as_ptr().cast()) == 0 }
+}
 
 /// CPUs that process `pid` (0: this thread) may run on: its affinity mask, bounded by the cgroup's quota.
 /// 1 where the kernel does not tell.
 pub fn allowed(pid: i32) -> usize {
-    // SAFETY: a set of zero bytes is a valid empty set.
-    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: the kernel writes at most the size it is given.
-    let failed = unsafe { libc::sched_getaffinity(pid, mem::size_of_val(&set), &mut set) } != 0;
-    if failed {
+    let mask = mask(pid).count();
+    if mask == 0 {
         return 1;
     }
-    // SAFETY: `set` is initialised.
-    let mask = unsafe { libc::CPU_COUNT(&set) } as usize;
     quota().map_or(mask, |quota| quota.min(mask)).max(1)
 }
 
