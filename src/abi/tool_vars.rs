@@ -109,6 +109,7 @@ const PVARS: &[Pvar] = counters! {
     offers "messages offered to be copied once",
     one_copies "messages received by one copy",
     streams "offers that could not be copied at once and were streamed through cells",
+    written "chunks of large messages that this rank wrote into their receivers' memory",
     queued "messages that had to wait for room",
     sleeps "times a wait went to sleep",
 };

@@ -5,6 +5,7 @@
 //! one copy; it receives as [`Arrival`]s that the caller takes from [`Channel::poll`] one by one.
 
 pub mod bytes;
+mod joint;
 pub mod outgoing;
 pub mod packet;
 pub mod pull;
@@ -18,6 +19,7 @@ use crate::shm::ring::{Consumer, Header, INLINE, Junk};
 use crate::shm::segment::Segment;
 use crate::sys::cvar::Settings;
 use crate::sys::futex;
+use joint::Joint;
 use outgoing::{Offers, Out};
 use packet::{OfferId, Offered, Portion, Record, kind};
 use pull::Reach;
@@ -73,6 +75,13 @@ pub enum Arrival {
         /// Where it lies.
         offered: Offered,
     },
+    /// All bytes of the offer that the receive `token` took have come; consumed already.
+    Whole {
+        /// Rank in the job of the sender.
+        from: u32,
+        /// What the receiver gave to [`Channel::bring`].
+        token: u32,
+    },
     /// The message that was given this ticket is sent: its buffer is the caller's again.
     Sent(Ticket),
 }
@@ -103,6 +112,8 @@ pub struct Channel<B> {
     offers: Offers<B>,
     reach: Vec<Reach>,
     canary: Box<u64>,
+    /// Messages whose senders copy the last of them.
+    joints: Vec<Joint<B>>,
     sent: VecDeque<Ticket>,
     next: u32,
     /// What it has done so far.
@@ -119,6 +130,7 @@ pub struct Counters {
     pub offers: u64,
     pub one_copies: u64,
     pub streams: u64,
+    pub written: u64,
     pub queued: u64,
     pub sleeps: u64,
 }
@@ -287,6 +299,22 @@ impl<B: Bytes> Channel<B> {
                     let id = packet::read_id(ring);
                     self.leave(from, 0);
                     Arrival::Sent(self.close_offer(from, id)?)
+                }
+                kind::JOIN => {
+                    let join = packet::read_join(ring).map_err(fault)?;
+                    self.leave(from, 0);
+                    match self.join_in(from, &join)? {
+                        Some(ticket) => Arrival::Sent(ticket),
+                        None => continue,
+                    }
+                }
+                kind::JOINED => {
+                    let (token, whole) = (envelope as u32, header.aux != 0);
+                    self.leave(from, 0);
+                    match self.end_joint(from, token, whole)? {
+                        Some(token) => Arrival::Whole { from, token },
+                        None => continue,
+                    }
                 }
                 _ => return Err(Fault { from }),
             };

@@ -5,7 +5,7 @@
 //! full, and the descriptors of offered messages.
 #![allow(unsafe_code)]
 
-use super::packet::{CELLS_PER_RECORD, OfferId, Portion, Record, kind};
+use super::packet::{CELLS_PER_RECORD, OfferId, Portion, Record, Way, kind};
 use super::pull::Reach;
 use super::{Bytes, Channel, Counters, Fault, Ticket};
 use crate::shm::offer::OFFERS;
@@ -99,6 +99,7 @@ impl<B: Bytes> Channel<B> {
             },
             reach: vec![Reach::Unknown; ranks as usize],
             canary: Box::new(super::pull::random()),
+            joints: Vec::new(),
             sent: VecDeque::new(),
             next: 0,
             counters: Counters::default(),
@@ -120,6 +121,18 @@ impl<B: Bytes> Channel<B> {
     #[inline]
     pub fn prefers_offer(&self, len: usize) -> bool {
         len >= self.settings.offer_min as usize
+    }
+
+    /// How a message of `len` bytes in a row travels.
+    fn way(&self, len: usize) -> Way {
+        match self.settings.way {
+            1 => Way::Cells,
+            2 => Way::Pull,
+            3 => Way::Join,
+            _ if len < self.settings.one_copy_min as usize => Way::Cells,
+            _ if len < self.settings.join_min as usize => Way::Pull,
+            _ => Way::Join,
+        }
     }
 
     /// Sends `len <= 48` bytes at `data` if that needs no waiting; false when it does.
@@ -182,7 +195,13 @@ impl<B: Bytes> Channel<B> {
             buffer: buffer.clone(),
         });
         let id = OfferId { index, usage };
-        let record = Record::offer(envelope, len as u64, buffer.in_a_row().map(|at| at as u64), id);
+        let record = Record::offer(
+            envelope,
+            len as u64,
+            buffer.in_a_row().map(|at| at as u64),
+            id,
+            self.way(len),
+        );
         self.counters.offers += 1;
         let message = Outgoing {
             ticket,
@@ -271,6 +290,12 @@ impl<B: Bytes> Channel<B> {
             self.sent.push_back(ticket);
         }
         Ok(())
+    }
+
+    /// Where the message of an offer to `to` lies, and its bytes, if they lie in a row.
+    pub(super) fn offered_memory(&self, id: OfferId, to: u32) -> Option<(*mut u8, usize)> {
+        let buffer = &self.offers.find(id, to)?.buffer;
+        buffer.in_a_row().map(|at| (at, buffer.len()))
     }
 
     /// The receiver has made the copy.

@@ -8,13 +8,19 @@
 //! Bytes   message       -          envelope        - (the message lies in the byte ring)
 //! Cells   this record   cells      envelope        w0 total length, w1 offset, w2..w5 16-bit cell names
 //! Data    this record   cells      receiver token  as Cells: part of a taken offer
-//! Offer   0             contiguous envelope        w0 length, w1 address, w2 use:32 | descriptor:32
+//! Offer   0             way | row  envelope        w0 length, w1 address, w2 use:32 | descriptor:32
 //! Clear   0             -          receiver token  w0 bytes wanted, w2 use:32 | descriptor:32
 //! Fin     0             -          -               w2 use:32 | descriptor:32
+//! Join    0             -          receiver token  w0 bytes wanted, w1 address, w2 use:32 | descriptor:32, w3 chunk
+//! Joined  0             whole      receiver token  -
 //! ```
+//!
+//! An Offer's aux has [`Way`] in its upper bits; bit 0 says that the bytes lie in a row at the address. A Joined
+//! says that the sender has copied the last chunk of what a Join asked for, or that it could not copy one.
 //!
 //! Cells and Data records of one message come in order of their offsets; a message may take several.
 
+use crate::shm::offer::CHUNKS;
 use crate::shm::pool::CELL;
 use crate::shm::ring::{Consumer, Header, Junk};
 
@@ -31,6 +37,20 @@ pub mod kind {
     pub const OFFER: u8 = 5;
     pub const CLEAR: u8 = 6;
     pub const FIN: u8 = 7;
+    pub const JOIN: u8 = 8;
+    pub const JOINED: u8 = 9;
+}
+
+/// How the bytes of a large message travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Way {
+    /// Through the sender's cells: two copies that overlap.
+    Cells = 0,
+    /// The receiver reads them out of the sender's memory.
+    Pull = 1,
+    /// The receiver reads some and the sender writes some, at the same time.
+    Join = 2,
 }
 
 /// A record without bytes of its own in the ring.
@@ -64,6 +84,23 @@ pub struct Offered {
     pub len: u64,
     /// Address in the sender, or `None` when the bytes do not lie in a row there.
     pub address: Option<u64>,
+    /// How the sender wants them to travel.
+    pub way: Way,
+}
+
+/// A receiver's invitation to copy with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Join {
+    /// The sender's descriptor.
+    pub id: OfferId,
+    /// What the receiver calls the message.
+    pub token: u32,
+    /// Bytes that it takes.
+    pub wanted: u64,
+    /// Where they go in the receiver.
+    pub address: u64,
+    /// Bytes of a chunk; the last one may be shorter.
+    pub chunk: u64,
 }
 
 /// Part of a message in cells.
@@ -104,9 +141,21 @@ impl Record {
     }
 
     /// An offer of `len` bytes at `address` (or in pieces).
-    pub fn offer(envelope: u64, len: u64, address: Option<u64>, id: OfferId) -> Record {
+    pub fn offer(envelope: u64, len: u64, address: Option<u64>, id: OfferId, way: Way) -> Record {
         let words = [len, address.unwrap_or(0), id.word(), 0, 0, 0];
-        Record::new(kind::OFFER, address.is_some() as u8, 0, envelope, words)
+        let aux = (way as u8) << 1 | address.is_some() as u8;
+        Record::new(kind::OFFER, aux, 0, envelope, words)
+    }
+
+    /// Asks the owner of a taken offer to copy with its receiver.
+    pub fn join(join: &Join) -> Record {
+        let words = [join.wanted, join.address, join.id.word(), join.chunk, 0, 0];
+        Record::new(kind::JOIN, 0, 0, join.token.into(), words)
+    }
+
+    /// Tells the receiver `token` that all chunks are copied, or that its sender cannot write to it.
+    pub fn joined(token: u32, whole: bool) -> Record {
+        Record::new(kind::JOINED, whole as u8, 0, token.into(), [0; 6])
     }
 
     /// Asks the owner of a taken offer to send `wanted` bytes through cells to `token`.
@@ -165,12 +214,37 @@ pub fn read_offer(ring: &Consumer, header: Header, from: u32) -> Result<Offered,
     if len > isize::MAX as u64 {
         return Err(Junk);
     }
-    let address = (header.aux != 0).then(|| ring.word(1));
+    let way = match header.aux >> 1 {
+        0 => Way::Cells,
+        1 => Way::Pull,
+        2 => Way::Join,
+        _ => return Err(Junk),
+    };
+    let address = (header.aux & 1 != 0).then(|| ring.word(1));
     Ok(Offered {
         from,
         id: OfferId::of(ring.word(2)),
         len,
         address,
+        way,
+    })
+}
+
+/// Reads the Join in the slot that `ring` stands at.
+///
+/// # Errors
+/// `Junk` for chunks that no receiver asks for.
+pub fn read_join(ring: &Consumer) -> Result<Join, Junk> {
+    let (wanted, chunk) = (ring.word(0), ring.word(3));
+    if chunk == 0 || wanted == 0 || wanted.div_ceil(chunk) > CHUNKS as u64 {
+        return Err(Junk);
+    }
+    Ok(Join {
+        id: OfferId::of(ring.word(2)),
+        token: ring.envelope() as u32,
+        wanted,
+        address: ring.word(1),
+        chunk,
     })
 }
 

@@ -6,7 +6,7 @@
 //! refuses, then or later, goes through cells instead.
 #![allow(unsafe_code)]
 
-use super::packet::Offered;
+use super::packet::{Offered, Way};
 use super::{Bytes, Channel, Fault};
 use crate::sys::cma;
 use std::hash::{BuildHasher, RandomState};
@@ -28,8 +28,8 @@ const BOUNCE: usize = 128 << 10;
 pub enum Brought {
     /// All bytes are there; the sender knows.
     Copied,
-    /// The bytes come as [`super::Arrival::Data`] for the token.
-    Streaming,
+    /// They come as [`super::Arrival::Data`] for the token, or an [`super::Arrival::Whole`] tells of their end.
+    Later,
 }
 
 /// A number nobody can guess.
@@ -59,23 +59,41 @@ impl<B: Bytes> Channel<B> {
         }
     }
 
-    /// Brings the first `wanted` bytes of a claimed offer into `into`: by one copy, or else as data for `token`.
+    /// Brings the first `wanted` bytes of a claimed offer into `into`, the way its sender wants or, where that
+    /// cannot be, another one. What does not come at once comes for `token`.
     ///
     /// # Errors
     /// A [`Fault`] when the sender's ring makes no sense.
     pub fn bring(&mut self, offered: &Offered, into: &B, wanted: usize, token: u32) -> Result<Brought, Fault> {
+        if offered.way == Way::Join
+            && self.settings.one_copy != 0
+            && let Some(brought) = self.share(offered, into, wanted, token)?
+        {
+            return Ok(brought);
+        }
+        self.bring_alone(offered, into, wanted, token)
+    }
+
+    /// As [`Channel::bring`], without the sender's help.
+    pub(super) fn bring_alone(
+        &mut self,
+        offered: &Offered,
+        into: &B,
+        wanted: usize,
+        token: u32,
+    ) -> Result<Brought, Fault> {
         if wanted == 0 || self.pull(offered, into, wanted) {
             self.counters.one_copies += u64::from(wanted > 0);
             self.finish_offer(offered.from, offered.id)?;
             return Ok(Brought::Copied);
         }
         self.clear(offered, token, wanted)?;
-        Ok(Brought::Streaming)
+        Ok(Brought::Later)
     }
 
     fn pull(&mut self, offered: &Offered, into: &B, wanted: usize) -> bool {
         let Some(address) = offered.address else { return false };
-        if self.settings.one_copy == 0 || wanted < self.settings.one_copy_min as usize {
+        if self.settings.one_copy == 0 || offered.way == Way::Cells {
             return false;
         }
         let Reach::Process(pid) = self.reach_of(offered.from) else {
@@ -86,19 +104,14 @@ impl<B: Bytes> Channel<B> {
             Some(local) => unsafe { cma::read(pid, address, local, wanted) },
             None => bounce(pid, address, into, wanted),
         };
-        if let Err(error) = &outcome
-            && self.settings.debug > 0
-        {
-            eprintln!(
-                "nearmpi: rank {} reads rank {} through cells: {error}",
-                self.me, offered.from
-            );
+        if let Err(error) = &outcome {
+            self.say(format_args!("reads rank {} through cells: {error}", offered.from));
         }
         outcome.is_ok()
     }
 
     /// Tries, the first time, to read the peer's canary.
-    fn reach_of(&mut self, peer: u32) -> Reach {
+    pub(super) fn reach_of(&mut self, peer: u32) -> Reach {
         if self.reach[peer as usize] == Reach::Unknown {
             let block = self.segment.rank(peer);
             let pid = block.pid.load(Ordering::Relaxed) as i32;
@@ -110,16 +123,15 @@ impl<B: Bytes> Channel<B> {
             // SAFETY: `seen` has eight bytes.
             let outcome = unsafe { cma::read(pid, address, (&raw mut seen).cast(), size_of::<u64>()) };
             let right = outcome.is_ok() && seen == canary;
-            if !right && self.settings.debug > 0 {
+            if !right {
                 let why = outcome
                     .err()
                     .map_or("its process number means another process here".into(), |e| {
                         e.to_string()
                     });
-                eprintln!(
-                    "nearmpi: rank {} cannot read rank {peer}'s memory ({why}): two copies instead",
-                    self.me
-                );
+                self.say(format_args!(
+                    "cannot read rank {peer}'s memory ({why}): two copies instead"
+                ));
             }
             self.reach[peer as usize] = if right { Reach::Process(pid) } else { Reach::Never };
         }

@@ -9,8 +9,17 @@
 //! Only the owner leaves FREE, only it returns there; OFFERED is left by a compare-and-swap, so a
 //! message is either taken or withdrawn. The word carries the use count of the descriptor, so that
 //! an offer kept after its withdrawal is recognised.
+//!
+//! A message that both sides copy is cut into chunks: the receiver claims them from the front, the owner
+//! from the back, until they meet (so each side gets the same ones again when a buffer is used again).
+//! Whoever finishes the last chunk ends the transfer. Claims and the count of what is done start at 0
+//! with each opening.
+//!
+//! ```text
+//!   word: use count 30 | state 2     done 32     claims: from the back 32 | from the front 32
+//! ```
 
-use super::sync::{AtomicU32, Ordering};
+use super::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Descriptors per rank.
 pub const OFFERS: usize = 1 << 16;
@@ -19,17 +28,37 @@ const FREE: u32 = 0;
 const OFFERED: u32 = 1;
 const TAKEN: u32 = 2;
 
-/// One descriptor: use count and state. Zero is free.
+/// One descriptor. Zero is free.
 #[repr(C, align(16))]
 #[derive(Debug, Default)]
 pub struct Offer {
     word: AtomicU32,
+    done: AtomicU32,
+    claims: AtomicU64,
 }
+
+/// Most chunks of a message.
+pub const CHUNKS: usize = 1 << 24;
+
+/// From which end of a message a side claims chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The receiver's.
+    Front,
+    /// The owner's.
+    Back,
+}
+
+/// The descriptor holds what nobody writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Junk;
 
 impl Offer {
     /// Owner: offers a message under this free descriptor; the use number goes with the offer.
     pub fn open(&self) -> u32 {
         let usage = (self.word.load(Ordering::Relaxed) >> 2).wrapping_add(1) & (u32::MAX >> 2);
+        self.done.store(0, Ordering::Relaxed);
+        self.claims.store(0, Ordering::Relaxed);
         self.word.store(usage << 2 | OFFERED, Ordering::Release);
         usage
     }
@@ -60,6 +89,41 @@ impl Offer {
         self.word.load(Ordering::Acquire) == usage << 2 | OFFERED
     }
 
+    /// Either side of a taken offer: claims one of `chunks` chunks, or learns that none is left.
+    pub fn claim(&self, end: End, chunks: u32) -> Option<u32> {
+        let one = match end {
+            End::Front => 1,
+            End::Back => 1 << 32,
+        };
+        let before = self.claims.fetch_add(one, Ordering::Relaxed);
+        let (front, back) = (before as u32, (before >> 32) as u32);
+        if u64::from(front) + u64::from(back) >= u64::from(chunks) {
+            return None;
+        }
+        Some(match end {
+            End::Front => front,
+            End::Back => chunks - 1 - back,
+        })
+    }
+
+    /// Either side: lets nobody claim any more.
+    pub fn stop(&self) {
+        self.claims.store(u64::from(u32::MAX >> 1), Ordering::Relaxed);
+    }
+
+    /// Either side: the chunk it has claimed is copied; whether that was the last of `chunks`.
+    ///
+    /// # Errors
+    /// `Junk` when more are done than there are.
+    pub fn finish(&self, chunks: u32) -> Result<bool, Junk> {
+        let before = self.done.fetch_add(1, Ordering::AcqRel);
+        if before < chunks {
+            Ok(before + 1 == chunks)
+        } else {
+            Err(Junk)
+        }
+    }
+
     fn leave(&self, usage: u32, to: u32) -> bool {
         let (from, to) = (usage << 2 | OFFERED, usage << 2 | to);
         self.word
@@ -85,6 +149,37 @@ mod tests {
         offer.close();
         assert!(!offer.stands(second));
     }
+
+    #[test]
+    fn chunks_are_claimed_from_both_ends_until_they_meet() {
+        let offer = Offer::default();
+        for _ in 0..2 {
+            let usage = offer.open();
+            assert!(offer.take(usage));
+            assert_eq!(offer.claim(End::Front, 3), Some(0));
+            assert_eq!(offer.claim(End::Back, 3), Some(2));
+            assert_eq!(offer.claim(End::Back, 3), Some(1));
+            assert_eq!(offer.claim(End::Front, 3), None);
+            assert_eq!(offer.claim(End::Back, 3), None);
+            assert_eq!([offer.finish(3), offer.finish(3)], [Ok(false), Ok(false)]);
+            assert_eq!([offer.finish(3), offer.finish(3)], [Ok(true), Err(Junk)]);
+            offer.close();
+        }
+    }
+
+    #[test]
+    fn junk_claims_give_no_chunk_that_is_not_there() {
+        let offer = Offer::default();
+        for claims in [u64::MAX, u64::from(u32::MAX), 3, 1 << 33, 2 << 32 | 1] {
+            for end in [End::Front, End::Back] {
+                offer.claims.store(claims, Ordering::Relaxed);
+                assert!(offer.claim(end, 3).is_none_or(|chunk| chunk < 3), "{claims:x}");
+            }
+        }
+        offer.open();
+        offer.stop();
+        assert_eq!(offer.claim(End::Back, CHUNKS as u32), None);
+    }
 }
 
 #[cfg(all(test, loom))]
@@ -103,6 +198,35 @@ mod models {
             let withdrawn = offer.withdraw(usage);
             let taken = receiver.join().unwrap();
             assert!(withdrawn != taken);
+        });
+    }
+
+    #[test]
+    fn loom_both_sides_copy_every_chunk_once_and_one_of_them_ends_the_transfer() {
+        use loom::sync::atomic::AtomicU32;
+        const CHUNKS: u32 = 3;
+        loom::model(|| {
+            let shared = loom::sync::Arc::new((Offer::default(), std::array::from_fn(|_| AtomicU32::new(0))));
+            let usage = shared.0.open();
+            assert!(shared.0.take(usage));
+            let copy = |shared: &(Offer, [AtomicU32; CHUNKS as usize]), end| {
+                let mut last = false;
+                while let Some(chunk) = shared.0.claim(end, CHUNKS) {
+                    shared.1[chunk as usize].fetch_add(1, Ordering::Relaxed);
+                    last |= shared.0.finish(CHUNKS).unwrap();
+                }
+                if last {
+                    // Who ends the transfer sees all of it.
+                    assert!(shared.1.iter().all(|copies| copies.load(Ordering::Relaxed) == 1));
+                }
+                last
+            };
+            let receiver = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || copy(&shared, End::Front))
+            };
+            let owner = copy(&shared, End::Back);
+            assert!(owner != receiver.join().unwrap());
         });
     }
 }

@@ -1,7 +1,7 @@
 //! # Safety
 //! Relies on the kernel to check both processes' addresses; the caller owns the local side.
 //!
-//! Cross-memory attach: one copy between two address spaces (process_vm_readv(2)).
+//! Cross-memory attach: one copy between two address spaces (process_vm_readv(2), process_vm_writev(2)).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -18,6 +18,32 @@ const CALL_LIMIT: usize = 1 << 30;
 /// # Safety
 /// `local` is writable for `len` bytes.
 pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, len: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { transfer(libc::process_vm_readv, pid, remote, local, len) }
+}
+
+/// Copies `len` bytes at `local` to `remote` in process `pid`.
+///
+/// # Errors
+/// As [`read`].
+///
+/// # Safety
+/// `local` is readable for `len` bytes.
+pub unsafe fn write(pid: i32, remote: u64, local: *const u8, len: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise; this call only reads the local side.
+    unsafe { transfer(libc::process_vm_writev, pid, remote, local.cast_mut(), len) }
+}
+
+type Call = unsafe extern "C" fn(
+    libc::pid_t,
+    *const libc::iovec,
+    libc::c_ulong,
+    *const libc::iovec,
+    libc::c_ulong,
+    libc::c_ulong,
+) -> libc::ssize_t;
+
+unsafe fn transfer(call: Call, pid: i32, remote: u64, local: *mut u8, len: usize) -> io::Result<()> {
     let mut done = 0;
     while done < len {
         let chunk = (len - done).min(CALL_LIMIT);
@@ -30,7 +56,7 @@ pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, len: usize) -> io::Res
             iov_len: chunk,
         };
         // SAFETY: `here` lies within the caller's buffer; the kernel checks `there`.
-        let got = unsafe { libc::process_vm_readv(pid, &here, 1, &there, 1, 0) };
+        let got = unsafe { call(pid, &here, 1, &there, 1, 0) };
         match got {
             1.. => done += got as usize,
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),

@@ -59,6 +59,12 @@ cvars! {
         "bytes from which a message in a row is copied once rather than through the sender's cells";
     offer_min "OFFER_MIN" 16384 1..=1073741824
         "bytes from which a message waits in the sender's memory until its receive is posted";
+    way "WAY" 0 0..=3
+        "how a message that waits in the sender's memory travels: 1 through cells, 2 read by the receiver, 3 copied by both sides; 0: by its length";
+    join_min "JOIN_MIN" 524288 1..=1073741824
+        "bytes from which both sides copy a message, the sender writing while the receiver reads";
+    join_chunk "JOIN_CHUNK" 262144 4096..=1073741824
+        "most bytes that one side copies at a time when both do";
     ring_max "RING_MAX" 8192 0..=1073741824
         "bytes up to which a message goes through the pair's ring rather than the sender's cells (at most a quarter of the ring)";
     cells_batch "CELLS_BATCH" 4 1..=16

@@ -113,6 +113,7 @@ pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
             } => state.portion(from, Envelope(envelope), &portion)?,
             Arrival::Data { from, token, portion } => state.data(from, token, &portion)?,
             Arrival::Offer { envelope, offered } => state.offer(Envelope(envelope), offered)?,
+            Arrival::Whole { from, token } => state.whole(from, token)?,
             Arrival::Sent(ticket) => state.complete(ticket, Status::EMPTY, None),
         }
     }
@@ -260,6 +261,18 @@ impl State {
             }
             _ => Err(fault(Fault { from })),
         }
+    }
+
+    /// The offer that the receive `token` has taken lies in its buffer.
+    fn whole(&mut self, from: u32, token: u32) -> Result<()> {
+        let receive = self.receive(token);
+        let taken = receive.and_then(|receive| Some((receive.coming?, receive.buffer.len())));
+        let Some((coming, room)) = taken.filter(|(coming, _)| coming.from == from) else {
+            return Err(fault(Fault { from }));
+        };
+        let (status, error) = received(coming.envelope, coming.len, room);
+        self.complete(token, status, error);
+        Ok(())
     }
 
     /// Copies a portion into the buffer of the receive `key`, and completes it with the last one.

@@ -1,0 +1,339 @@
+//! # Safety
+//! Copies between buffers of the application and another process's memory, through the kernel's checks.
+//!
+//! Both sides copy: a large message is cut into chunks that its receiver reads from the front while its
+//! sender writes from the back (LiMIC 2005 §4.3: who comes later starts, at once). The receiver invites with
+//! a Join and starts; the sender helps when it looks at its rings, or never. See [`crate::shm::offer`] for how
+//! chunks are claimed and who ends the transfer.
+#![allow(unsafe_code)]
+
+use super::packet::{Join, Offered, Record};
+use super::pull::{Brought, Reach};
+use super::{Bytes, Channel, Fault, Ticket};
+use crate::shm::layout::PAGE;
+use crate::shm::offer::{CHUNKS, End, Junk};
+use crate::sys::cma;
+
+/// A message whose last chunk the sender copies.
+pub(super) struct Joint<B> {
+    offered: Offered,
+    token: u32,
+    into: B,
+    wanted: usize,
+}
+
+impl<B: Bytes> Channel<B> {
+    /// Bytes of a chunk of a message of `len` bytes, in whole pages: both sides get some, and neither waits long
+    /// for the other's last one.
+    fn chunk(&self, len: usize) -> usize {
+        let most = self.settings.join_chunk as usize;
+        let chunk = (len / 4).clamp(most.min(JOIN_LEAST), most).max(len.div_ceil(CHUNKS));
+        chunk.next_multiple_of(PAGE)
+    }
+
+    /// Receives the first `wanted` bytes of a claimed offer together with its sender; `None` when it cannot.
+    pub(super) fn share(
+        &mut self,
+        offered: &Offered,
+        into: &B,
+        wanted: usize,
+        token: u32,
+    ) -> Result<Option<Brought>, Fault> {
+        let from = offered.from;
+        let (Some(address), Some(local)) = (offered.address, into.in_a_row()) else {
+            return Ok(None);
+        };
+        let chunk = self.chunk(wanted);
+        let chunks = wanted.div_ceil(chunk) as u32;
+        let (2.., Reach::Process(pid)) = (chunks, self.reach_of(from)) else {
+            return Ok(None);
+        };
+        let join = Join {
+            id: offered.id,
+            token,
+            wanted: wanted as u64,
+            address: local as u64,
+            chunk: chunk as u64,
+        };
+        self.control(from, Record::join(&join))?;
+        let segment = self.segment.clone();
+        let offer = segment.offer(from, offered.id.index).ok_or(Fault { from })?;
+        while let Some(index) = offer.claim(End::Front, chunks) {
+            let at = index as usize * chunk;
+            let len = chunk.min(wanted - at);
+            let source = address.wrapping_add(at as u64);
+            // SAFETY: these bytes lie within the first `wanted` of the receive buffer.
+            if let Err(error) = unsafe { cma::read(pid, source, local.add(at), len) } {
+                offer.stop();
+                self.say(format_args!("reads rank {from} through cells: {error}"));
+                self.clear(offered, token, wanted)?;
+                return Ok(Some(Brought::Later));
+            }
+            if offer.finish(chunks).map_err(|Junk| Fault { from })? {
+                self.counters.one_copies += 1;
+                self.finish_offer(from, offered.id)?;
+                return Ok(Some(Brought::Copied));
+            }
+        }
+        self.joints.push(Joint {
+            offered: *offered,
+            token,
+            into: into.clone(),
+            wanted,
+        });
+        Ok(Some(Brought::Later))
+    }
+
+    /// The sender's part; the ticket of the message when that ended the transfer.
+    pub(super) fn join_in(&mut self, from: u32, join: &Join) -> Result<Option<Ticket>, Fault> {
+        let fault = Fault { from };
+        let (local, len) = self.offered_memory(join.id, from).ok_or(fault)?;
+        let wanted = usize::try_from(join.wanted).ok().filter(|&wanted| wanted <= len);
+        let (wanted, chunk) = (wanted.ok_or(fault)?, join.chunk.min(join.wanted) as usize);
+        let chunks = wanted.div_ceil(chunk) as u32;
+        let Reach::Process(pid) = self.reach_of(from) else {
+            return Ok(None);
+        };
+        let segment = self.segment.clone();
+        let offer = segment.offer(self.me, join.id.index).ok_or(fault)?;
+        while let Some(index) = offer.claim(End::Back, chunks) {
+            let at = index as usize * chunk;
+            let len = chunk.min(wanted - at);
+            let target = join.address.wrapping_add(at as u64);
+            // SAFETY: these bytes lie within the message, whose memory is ours until it is sent.
+            if let Err(error) = unsafe { cma::write(pid, target, local.add(at), len) } {
+                offer.stop();
+                self.say(format_args!("cannot write to rank {from}: {error}"));
+                self.control(from, Record::joined(join.token, false))?;
+                return Ok(None);
+            }
+            self.counters.written += 1;
+            if offer.finish(chunks).map_err(|Junk| fault)? {
+                self.control(from, Record::joined(join.token, true))?;
+                return self.close_offer(from, join.id).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The sender says how its part has ended; the token of the message when that is whole now.
+    pub(super) fn end_joint(&mut self, from: u32, token: u32, whole: bool) -> Result<Option<u32>, Fault> {
+        let same = |joint: &Joint<B>| joint.token == token && joint.offered.from == from;
+        let Some(index) = self.joints.iter().position(same) else {
+            // Both have failed, and the message comes through cells.
+            return if whole { Err(Fault { from }) } else { Ok(None) };
+        };
+        let joint = self.joints.swap_remove(index);
+        if whole {
+            self.counters.one_copies += 1;
+            return Ok(Some(token));
+        }
+        let alone = self.bring_alone(&joint.offered, &joint.into, joint.wanted, token)?;
+        Ok((alone == Brought::Copied).then_some(token))
+    }
+
+    /// A line for whoever asked for them.
+    pub(super) fn say(&self, what: std::fmt::Arguments) {
+        if self.settings.debug > 0 {
+            eprintln!("nearmpi: rank {} {what}", self.me);
+        }
+    }
+}
+
+/// Chunks are not cut smaller than this: a system call and two claims each.
+const JOIN_LEAST: usize = 32 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::super::packet::{OfferId, Way, kind};
+    use super::super::{Arrival, Header};
+    use super::*;
+    use crate::shm::segment::Segment;
+    use crate::sys::cvar::Settings;
+    use std::sync::Arc;
+
+    #[derive(Clone)]
+    struct Plain(*mut u8, usize);
+
+    impl Bytes for Plain {
+        fn len(&self) -> usize {
+            self.1
+        }
+        fn in_a_row(&self) -> Option<*mut u8> {
+            Some(self.0)
+        }
+        unsafe fn take(&self, position: usize, to: *mut u8, len: usize) {
+            // SAFETY: the caller's promise.
+            unsafe { std::ptr::copy_nonoverlapping(self.0.add(position), to, len) }
+        }
+        unsafe fn put(&self, position: usize, from: *const u8, len: usize) {
+            // SAFETY: the caller's promise.
+            unsafe { std::ptr::copy_nonoverlapping(from, self.0.add(position), len) }
+        }
+    }
+
+    const LEN: usize = 300_000;
+    const TOKEN: u32 = 7;
+
+    /// A sender (rank 0), a receiver (rank 1), and an offer that the receiver has claimed.
+    struct Pair {
+        sender: Channel<Plain>,
+        receiver: Channel<Plain>,
+        offered: Offered,
+        source: Vec<u8>,
+        target: Vec<u8>,
+    }
+
+    fn pair() -> Pair {
+        let segment = Arc::new(Segment::private(2, 2).unwrap());
+        let settings = Settings::read(|name| (name == "NEARMPI_WAY").then(|| "3".into())).unwrap();
+        let mut sender = Channel::join(segment.clone(), 0, settings.clone());
+        let mut receiver: Channel<Plain> = Channel::join(segment, 1, settings);
+        let mut source: Vec<u8> = (0..LEN).map(|at| ((at * 7) ^ (at >> 9)) as u8).collect();
+        let message = Plain(source.as_mut_ptr(), LEN);
+        sender.offer(1, 5, &message, 3).unwrap().unwrap();
+        let Ok(Some(Arrival::Offer { offered, .. })) = receiver.poll(None) else {
+            panic!("no offer came");
+        };
+        assert!(offered.way == Way::Join && receiver.claim(&offered));
+        let target = vec![0; LEN];
+        Pair {
+            sender,
+            receiver,
+            offered,
+            source,
+            target,
+        }
+    }
+
+    impl Pair {
+        fn bring(&mut self) -> Brought {
+            let into = Plain(self.target.as_mut_ptr(), LEN);
+            self.receiver.bring(&self.offered, &into, LEN, TOKEN).unwrap()
+        }
+
+        /// Claims the last chunk, as a sender does that takes long to copy it; returns where it starts.
+        fn claim_last(&self) -> (usize, u32) {
+            let chunk = self.receiver.chunk(LEN);
+            let chunks = LEN.div_ceil(chunk) as u32;
+            let segment = self.sender.segment.clone();
+            let offer = segment.offer(0, self.offered.id.index).unwrap();
+            assert_eq!(offer.claim(End::Back, chunks), Some(chunks - 1));
+            ((chunks as usize - 1) * chunk, chunks)
+        }
+
+        fn receiver_gets_whole(&mut self) {
+            let arrival = self.receiver.poll(None);
+            assert!(
+                matches!(arrival, Ok(Some(Arrival::Whole { from: 0, token: TOKEN }))),
+                "{arrival:?}"
+            );
+            assert!(self.target == self.source);
+        }
+    }
+
+    #[test]
+    fn a_receiver_whose_sender_is_away_copies_all() {
+        let mut pair = pair();
+        assert_eq!(pair.bring(), Brought::Copied);
+        assert!(pair.target == pair.source);
+        // The invitation comes too late, the news of the end does not.
+        assert!(matches!(pair.sender.poll(None), Ok(Some(Arrival::Sent(3)))));
+        assert_eq!(pair.sender.counters.written, 0);
+    }
+
+    #[test]
+    fn who_copies_the_last_chunk_tells_the_other() {
+        let mut pair = pair();
+        let (start, chunks) = pair.claim_last();
+        assert_eq!(pair.bring(), Brought::Later);
+        assert!(pair.target[..start] == pair.source[..start] && pair.target[start] == 0);
+        pair.target[start..].copy_from_slice(&pair.source[start..]);
+        let offer = pair.sender.segment.offer(0, pair.offered.id.index).unwrap();
+        assert_eq!(offer.finish(chunks), Ok(true));
+        pair.sender.control(1, Record::joined(TOKEN, true)).unwrap();
+        pair.receiver_gets_whole();
+    }
+
+    #[test]
+    fn a_sender_writes_into_its_receivers_memory() {
+        let mut pair = pair();
+        let join = Join {
+            id: pair.offered.id,
+            token: TOKEN,
+            wanted: LEN as u64,
+            address: pair.target.as_ptr() as u64,
+            chunk: 4096,
+        };
+        assert_eq!(pair.sender.join_in(1, &join), Ok(Some(3)));
+        assert!(pair.target == pair.source);
+        assert_eq!(pair.sender.counters.written, LEN.div_ceil(4096) as u64);
+    }
+
+    #[test]
+    fn a_receiver_whose_sender_cannot_write_goes_on_alone() {
+        let mut pair = pair();
+        pair.claim_last();
+        assert_eq!(pair.bring(), Brought::Later);
+        pair.sender.control(1, Record::joined(TOKEN, false)).unwrap();
+        pair.receiver_gets_whole();
+    }
+
+    #[test]
+    fn a_sender_that_is_sent_to_memory_that_is_not_there_says_so() {
+        let mut pair = pair();
+        let join = Join {
+            id: pair.offered.id,
+            token: TOKEN,
+            wanted: LEN as u64,
+            address: 8,
+            chunk: 65536,
+        };
+        assert_eq!(pair.sender.join_in(1, &join), Ok(None));
+        let joined = pair.receiver.rings[0].peek().unwrap();
+        assert_eq!((joined.kind, joined.aux), (kind::JOINED, 0));
+    }
+
+    #[test]
+    fn junk_invitations_and_junk_ends_are_faults() {
+        let mut pair = pair();
+        let good = [LEN as u64, 4096, 0, 65536, 0, 0];
+        let id = u64::from(pair.offered.id.usage) << 32 | u64::from(pair.offered.id.index);
+        for (word, value) in [
+            (0, 0),
+            (0, LEN as u64 + 1),
+            (3, 0),
+            (2, id + 1),
+            (2, id + (1 << 32)),
+            (0, u64::MAX),
+        ] {
+            let mut words = good;
+            words[2] = id;
+            words[word] = value;
+            let header = Header {
+                kind: kind::JOIN,
+                aux: 0,
+                len: 0,
+            };
+            let record = Record {
+                header,
+                envelope: TOKEN.into(),
+                words,
+            };
+            pair.receiver.control(0, record).unwrap();
+            let fault = pair.sender.poll(None);
+            assert!(
+                matches!(fault, Err(Fault { from: 1 })),
+                "word {word} {value}: {fault:?}"
+            );
+            // A fault stays; the next record stands behind it.
+            if pair.sender.rings[1].peek().is_some() {
+                pair.sender.leave(1, 0);
+            }
+        }
+        let unknown = OfferId { index: 9, usage: 9 };
+        assert!(pair.sender.close_offer(1, unknown).is_err());
+        assert_eq!(pair.receiver.end_joint(0, 99, true), Err(Fault { from: 0 }));
+        assert_eq!(pair.receiver.end_joint(0, 99, false), Ok(None));
+    }
+}
