@@ -10,6 +10,7 @@
 //! | [`channel`] | ordered packets and one-copy transfers between local ranks |
 //! | [`mpi`] | MPI semantics: matching, requests, datatypes, communicators, collectives |
 //! | [`launch`] | how a rank finds its job, and how a launcher makes one |
+//! | [`place`] | which rank runs where; for mpirun and the tools only |
 //! | [`abi`] | the C edge: every exported symbol |
 #[cfg(not(loom))]
 pub mod abi;
@@ -19,6 +20,8 @@ pub mod channel;
 pub mod launch;
 #[cfg(not(loom))]
 pub mod mpi;
+#[cfg(not(loom))]
+pub mod place;
 pub mod shm;
 pub mod sys;
 #[cfg(test)]

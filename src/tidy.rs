@@ -6,16 +6,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Layers below the C edge, and the layers each may use.
-const LAYERS: [(&str, &[&str]); 5] = [
+const LAYERS: [(&str, &[&str]); 6] = [
     ("sys", &[]),
     ("shm", &["sys"]),
     ("channel", &["shm", "sys"]),
     ("mpi", &["channel", "shm", "sys"]),
     ("launch", &["shm", "sys"]),
+    ("place", &["shm", "sys"]),
 ];
 
 /// Everything a path can begin with after `crate::`.
-const MODULES: &[&str] = &["sys", "shm", "channel", "mpi", "launch", "abi"];
+const MODULES: &[&str] = &["sys", "shm", "channel", "mpi", "launch", "place", "abi"];
 
 /// Where unsafe code may stand: directories, then single files.
 const UNSAFE: &[&str] = &[
@@ -36,6 +37,9 @@ const UNSAFE: &[&str] = &[
     "src/mpi/coll/machine.rs",
     // The gate of MPI_THREAD_MULTIPLE.
     "src/mpi/world.rs",
+    // Functions of libraries that are loaded when they are there.
+    "src/place/hwloc.rs",
+    "src/place/scotch.rs",
     // The launcher's process control.
     "src/bin/mpirun/os.rs",
 ];

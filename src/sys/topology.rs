@@ -2,6 +2,7 @@
 //! Source: Documentation/ABI/stable/sysfs-devices-system-cpu of Linux.
 
 use super::cpuset::CpuSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -113,22 +114,49 @@ pub struct Groups {
 impl Groups {
     /// What `cpu` belongs to, as the folder `sys` has it.
     pub fn of(sys: &Path, cpu: usize) -> Groups {
+        Groups::beside(sys, cpu, &BTreeMap::new())
+    }
+
+    /// The same for each of `cpus`; reads what several share once.
+    pub fn of_all(sys: &Path, cpus: &CpuSet) -> BTreeMap<usize, Groups> {
+        let mut all = BTreeMap::new();
+        for cpu in cpus.iter() {
+            let groups = Groups::beside(sys, cpu, &all);
+            all.insert(cpu, groups);
+        }
+        all
+    }
+
+    fn beside(sys: &Path, cpu: usize, known: &BTreeMap<usize, Groups>) -> Groups {
         let folder = sys.join(format!("cpu/cpu{cpu}"));
         let by_lowest = |set: CpuSet| Some((set.first()? as u32, set));
         let list = |file: &str| text(&folder.join(file)).and_then(|list| CpuSet::parse(&list).ok());
         // Older kernels know the second name of each only.
         let either = |new: &str, old: &str| list(new).or_else(|| list(old));
-        let package = either("topology/package_cpus_list", "topology/core_siblings_list");
-        let number = text(&folder.join("topology/physical_package_id")).and_then(|id| id.parse().ok());
+        let number = || text(&folder.join("topology/physical_package_id")).and_then(|id| id.parse().ok());
+        let package = || {
+            let set = either("topology/package_cpus_list", "topology/core_siblings_list")?;
+            Some((number().or(set.first().map(|cpu| cpu as u32))?, set))
+        };
         let caches = |level: &str| (0..8).find_map(|index| cache(&folder.join(format!("cache/index{index}")), level));
+        let core = || either("topology/core_cpus_list", "topology/thread_siblings_list").and_then(by_lowest);
         Groups {
-            core: either("topology/core_cpus_list", "topology/thread_siblings_list").and_then(by_lowest),
-            l2: caches("2").and_then(by_lowest),
-            l3: caches("3").and_then(by_lowest),
-            node: node(sys, &folder),
-            package: package.and_then(|set| Some((number.or(set.first().map(|cpu| cpu as u32))?, set))),
+            core: shared(known, cpu, |g| &g.core).or_else(core),
+            l2: shared(known, cpu, |g| &g.l2).or_else(|| caches("2").and_then(by_lowest)),
+            l3: shared(known, cpu, |g| &g.l3).or_else(|| caches("3").and_then(by_lowest)),
+            node: shared(known, cpu, |g| &g.node).or_else(|| node(sys, &folder)),
+            package: shared(known, cpu, |g| &g.package).or_else(package),
         }
     }
+}
+
+/// A thing and its CPUs.
+type Thing = Option<(u32, CpuSet)>;
+
+/// The thing that holds `cpu`, if a CPU before it has named it.
+fn shared(known: &BTreeMap<usize, Groups>, cpu: usize, thing: impl Fn(&Groups) -> &Thing) -> Thing {
+    let mut things = known.values().rev().filter_map(|groups| thing(groups).as_ref());
+    things.find(|(_, members)| members.has(cpu)).cloned()
 }
 
 /// The CPUs that share the cache in `folder`, if it is one of that level for data.
