@@ -231,12 +231,10 @@ void row(size_t size, const double *values, int n)
     wrong = 0;
     if (rank)
         return;
-    if (size == SIZE_MAX) /* no size column: barrier */
-        printf("%17.2f", values[0]);
-    else
-        printf("%-10zu%18.2f", size, values[0]);
-    for (int i = 1; i < n; i++)
-        printf("%18.2f", values[i]);
+    if (size != SIZE_MAX) /* no size column: barrier */
+        printf("%-10zu", size);
+    for (int i = 0; i < n; i++)
+        printf("%18.*f", values[i] < 10 ? 3 : 2, values[i]); /* one digit more than OSU: 0.07 us would be coarse */
     if (options.full)
         printf("%12d", iterations(size == SIZE_MAX ? 0 : size));
     if (options.validate)

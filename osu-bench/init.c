@@ -1,5 +1,5 @@
 /* How long MPI_Init takes: minimum, maximum and mean over the ranks, in milliseconds. With --barrier up to the end of
- * the first MPI_Barrier: a library may put off what it does until then. */
+ * the first MPI_Barrier: a library may put off what it does until then. --version names the library instead. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +23,15 @@ int main(int argc, char **argv)
     int rank, ranks;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc > 1 && !strcmp(argv[1], "--version")) {
+        char text[MPI_MAX_LIBRARY_VERSION_STRING];
+        int length;
+        MPI_Get_library_version(text, &length);
+        if (rank == 0)
+            printf("%s\n", text);
+        MPI_Finalize();
+        return 0;
+    }
     int help = argc > 1 && (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"));
     MPI_Reduce(&took, &least, 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
     MPI_Reduce(&took, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
