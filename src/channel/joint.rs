@@ -186,12 +186,12 @@ mod tests {
 
     fn pair() -> Pair {
         let segment = Arc::new(Segment::private(2, 2).unwrap());
-        let settings = Settings::read(|name| (name == "NEARMPI_WAY").then(|| "3".into())).unwrap();
+        let settings = Settings::read(|_| None).unwrap();
         let mut sender = Channel::join(segment.clone(), 0, settings.clone());
         let mut receiver: Channel<Plain> = Channel::join(segment, 1, settings);
         let mut source: Vec<u8> = (0..LEN).map(|at| ((at * 7) ^ (at >> 9)) as u8).collect();
         let message = Plain(source.as_mut_ptr(), LEN);
-        sender.offer(1, 5, &message, 3).unwrap().unwrap();
+        sender.offer(1, 5, &message, 3, Way::Join).unwrap().unwrap();
         let Ok(Some(Arrival::Offer { offered, .. })) = receiver.poll(None) else {
             panic!("no offer came");
         };

@@ -10,6 +10,7 @@ pub mod outgoing;
 pub mod packet;
 pub mod pull;
 pub mod wait;
+mod ways;
 
 pub use bytes::Bytes;
 
@@ -21,10 +22,11 @@ use crate::sys::cvar::Settings;
 use crate::sys::futex;
 use joint::Joint;
 use outgoing::{Offers, Out};
-use packet::{OfferId, Offered, Portion, Record, kind};
+use packet::{OfferId, Offered, Portion, Record, Way, kind};
 use pull::Reach;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use ways::{CLASSES, Ways};
 
 /// What the sender calls a message until it is sent.
 pub type Ticket = u32;
@@ -110,6 +112,9 @@ pub struct Channel<B> {
     rings: Vec<Consumer>,
     pool: Pool,
     offers: Offers<B>,
+    ways: Vec<Ways>,
+    /// By class of length, what was settled last for any destination.
+    habits: [Option<Way>; CLASSES],
     reach: Vec<Reach>,
     canary: Box<u64>,
     /// Messages whose senders copy the last of them.

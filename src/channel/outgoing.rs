@@ -7,13 +7,14 @@
 
 use super::packet::{CELLS_PER_RECORD, OfferId, Portion, Record, Way, kind};
 use super::pull::Reach;
+use super::ways::{self, Choice, Ways};
 use super::{Bytes, Channel, Counters, Fault, Ticket};
 use crate::shm::offer::OFFERS;
-use crate::shm::pool::{CELL, Pool};
+use crate::shm::pool::{CELL, Name, Pool};
 use crate::shm::ring::{Consumer, Header, INLINE, INLINE_WORDS, Junk, Producer};
 use crate::shm::segment::{Life, Segment};
 use crate::sys::cvar::Settings;
-use crate::sys::{copy, cpu};
+use crate::sys::{clock, copy, cpu};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -97,6 +98,8 @@ impl<B: Bytes> Channel<B> {
                 open: Vec::new(),
                 free: Vec::new(),
             },
+            ways: (0..ranks).map(|_| Ways::default()).collect(),
+            habits: Default::default(),
             reach: vec![Reach::Unknown; ranks as usize],
             canary: Box::new(super::pull::random()),
             joints: Vec::new(),
@@ -117,22 +120,54 @@ impl<B: Bytes> Channel<B> {
         channel
     }
 
-    /// Whether a message of `len` bytes is offered to its receiver rather than sent by value.
+    /// How a message to `to` waits for its receiver and then travels; `None` when it goes by value at once.
     #[inline]
-    pub fn prefers_offer(&self, len: usize) -> bool {
-        len >= self.settings.offer_min as usize
+    pub fn plan(&mut self, to: u32, buffer: &B) -> Option<Way> {
+        let len = buffer.len();
+        let (one_copy_min, offer_min) = (self.settings.one_copy_min as usize, self.settings.offer_min as usize);
+        if len < one_copy_min.min(offer_min) {
+            return None;
+        }
+        let way = self.way(to, len, buffer.in_a_row().is_some());
+        (way != Way::Cells || len >= offer_min).then_some(way)
     }
 
-    /// How a message of `len` bytes in a row travels.
-    fn way(&self, len: usize) -> Way {
+    fn way(&mut self, to: u32, len: usize, in_a_row: bool) -> Way {
+        let (one_copy_min, join_min) = (self.settings.one_copy_min as usize, self.settings.join_min as usize);
+        let at_hand = in_a_row && self.settings.one_copy != 0 && to != self.me;
         match self.settings.way {
+            _ if !at_hand => Way::Cells,
             1 => Way::Cells,
             2 => Way::Pull,
             3 => Way::Join,
-            _ if len < self.settings.one_copy_min as usize => Way::Cells,
-            _ if len < self.settings.join_min as usize => Way::Pull,
-            _ => Way::Join,
+            4 if len < one_copy_min => Way::Cells,
+            4 if len < join_min => Way::Pull,
+            4 => Way::Join,
+            _ => self.learnt_way(to, len, one_copy_min, join_min),
         }
+    }
+
+    /// Where learning has a choice: below `join_min` / 8 both sides are never worth it, above twice `join_min` one
+    /// side alone never is.
+    fn learnt_way(&mut self, to: u32, len: usize, one_copy_min: usize, join_min: usize) -> Way {
+        let pull = len >= one_copy_min && len < 2 * join_min;
+        let join = len >= join_min / 8;
+        let guess = match len {
+            _ if join && 2 * len >= join_min => Way::Join,
+            _ => Way::Cells,
+        };
+        let choice = Choice {
+            open: 1 | (pull as u8) << Way::Pull as u8 | (join as u8) << Way::Join as u8,
+            guess: self.habits[ways::class_of(len)].unwrap_or(guess),
+        };
+        let (queue, pool) = (&self.out[to as usize].messages, &self.pool);
+        let quiet = |last: Option<Name>| queue.is_empty() && last.is_none_or(|name| pool.is_back(name));
+        let ways = &mut self.ways[to as usize];
+        let way = ways.choose(len, choice, quiet, clock::nanoseconds);
+        if let Some(settled) = ways.settled(len) {
+            self.habits[ways::class_of(len)] = Some(settled);
+        }
+        way
     }
 
     /// Sends `len <= 48` bytes at `data` if that needs no waiting; false when it does.
@@ -178,7 +213,14 @@ impl<B: Bytes> Channel<B> {
     ///
     /// # Errors
     /// `Ok(None)` when all descriptors are in use.
-    pub fn offer(&mut self, to: u32, envelope: u64, buffer: &B, ticket: Ticket) -> Result<Option<OfferId>, Fault> {
+    pub fn offer(
+        &mut self,
+        to: u32,
+        envelope: u64,
+        buffer: &B,
+        ticket: Ticket,
+        way: Way,
+    ) -> Result<Option<OfferId>, Fault> {
         let len = buffer.len();
         let Some(index) = self.offers.claim() else {
             return Ok(None);
@@ -195,13 +237,8 @@ impl<B: Bytes> Channel<B> {
             buffer: buffer.clone(),
         });
         let id = OfferId { index, usage };
-        let record = Record::offer(
-            envelope,
-            len as u64,
-            buffer.in_a_row().map(|at| at as u64),
-            id,
-            self.way(len),
-        );
+        let record = Record::offer(envelope, len as u64, buffer.in_a_row().map(|at| at as u64), id, way);
+        self.ways[to as usize].opened(len);
         self.counters.offers += 1;
         let message = Outgoing {
             ticket,
@@ -227,7 +264,7 @@ impl<B: Bytes> Channel<B> {
         };
         let back = offer.withdraw(id.usage);
         if back {
-            self.offers.release(id.index);
+            self.release(id);
         }
         back
     }
@@ -305,8 +342,14 @@ impl<B: Bytes> Channel<B> {
             .offer(self.me, id.index)
             .expect("found offers are in range")
             .close();
-        self.offers.release(id.index);
+        self.release(id);
         Ok(ticket)
+    }
+
+    fn release(&mut self, id: OfferId) {
+        if let Some(open) = self.offers.release(id.index) {
+            self.ways[open.to as usize].closed(open.buffer.len());
+        }
     }
 
     fn start(&mut self, to: u32, mut message: Outgoing<B>) -> Result<Sent, Fault> {
@@ -362,7 +405,7 @@ impl<B: Bytes> Channel<B> {
                 .offer(self.me, id.index)
                 .expect("open offers are in range")
                 .close();
-            self.offers.release(id.index);
+            self.release(*id);
         }
     }
 
@@ -464,6 +507,7 @@ impl<B: Bytes> Channel<B> {
             if portion.count == 0 {
                 return Ok(false);
             }
+            self.ways[to as usize].filled(total, portion.cells[portion.count - 1]);
             let record = Record::portion(kind, envelope, &portion);
             self.out[to as usize]
                 .producer
@@ -487,9 +531,9 @@ impl<B> Offers<B> {
         })
     }
 
-    fn release(&mut self, index: u32) {
-        self.open[index as usize] = None;
+    fn release(&mut self, index: u32) -> Option<Open<B>> {
         self.free.push(index);
+        self.open[index as usize].take()
     }
 
     fn find(&self, id: OfferId, to: u32) -> Option<&Open<B>> {

@@ -106,6 +106,12 @@ impl Pool {
         Some((*name, self.place.cell(*name)))
     }
 
+    /// Whether the cell that was named so has been given back.
+    pub fn is_back(&self, name: Name) -> bool {
+        let latest = self.names.get(number(name));
+        latest != Some(&name) || self.place.mark(name).load(Ordering::Acquire) == generation(name)
+    }
+
     /// A cell that a receiver has given back, or one that was never used.
     fn find(&mut self) -> Option<u16> {
         self.sweep();
@@ -162,13 +168,16 @@ mod tests {
         let mut pool = unsafe { Pool::new(place) };
         let taken: Vec<u16> = (0..CELLS).map(|_| pool.take().unwrap().0).collect();
         assert!(pool.take().is_none());
+        assert!(!pool.is_back(taken[7]));
         place.release(taken[7]);
+        assert!(pool.is_back(taken[7]) && !pool.is_back(taken[8]));
         place.release(taken[99]);
         let mut again = [pool.take().unwrap().0, pool.take().unwrap().0].map(number);
         again.sort();
         let mut released = [taken[7], taken[99]].map(number);
         released.sort();
         assert_eq!(again, released);
+        assert!(pool.is_back(taken[7]), "its cell has a new name");
         assert!(pool.take().is_none());
     }
 

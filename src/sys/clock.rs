@@ -11,6 +11,12 @@ pub fn seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
+/// Nanoseconds of the same time.
+pub fn nanoseconds() -> u64 {
+    let time = read(libc::clock_gettime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Resolution of [`seconds`], in seconds.
 pub fn resolution() -> f64 {
     let time = read(libc::clock_getres);

@@ -56,13 +56,13 @@ cvars! {
     one_copy "ONE_COPY" 1 0..=1
         "1: large messages are copied once, by process_vm_readv; 0: all go through shared memory";
     one_copy_min "ONE_COPY_MIN" 16384 1..=1073741824
-        "bytes from which a message in a row is copied once rather than through the sender's cells";
-    offer_min "OFFER_MIN" 16384 1..=1073741824
-        "bytes from which a message waits in the sender's memory until its receive is posted";
-    way "WAY" 0 0..=3
-        "how a message that waits in the sender's memory travels: 1 through cells, 2 read by the receiver, 3 copied by both sides; 0: by its length";
+        "bytes from which a message in a row may be copied once rather than through the sender's cells";
+    offer_min "OFFER_MIN" 65536 1..=1073741824
+        "bytes from which a message waits in the sender's memory until its receive is posted, even if it will go through cells";
+    way "WAY" 0 0..=4
+        "how large messages travel: 1 through cells, 2 read by the receiver, 3 copied by both sides, 4 by length alone; 0: learnt for each destination";
     join_min "JOIN_MIN" 524288 1..=1073741824
-        "bytes from which both sides copy a message, the sender writing while the receiver reads";
+        "bytes from which both sides copy a message by length alone; learning tries it from an eighth of this and begins with it from half of this";
     join_chunk "JOIN_CHUNK" 262144 4096..=1073741824
         "most bytes that one side copies at a time when both do";
     ring_max "RING_MAX" 8192 0..=1073741824

@@ -21,6 +21,7 @@ use super::request::{self, Kind, Receive, Request, RequestKey};
 use super::status::Status;
 use super::world::{Hold, State};
 use crate::channel::outgoing::Sent;
+use crate::channel::packet::Way;
 use crate::channel::{Bytes, Glance};
 use crate::fail;
 use crate::shm::ring::INLINE;
@@ -144,8 +145,10 @@ fn start_send(
     let to = comm.peers().world(dest);
     let envelope = Envelope::new(comm.context_on(plane), comm.rank, tag).0;
     let channel = &mut state.engine.channel;
-    if mode == Mode::Synchronous || channel.prefers_offer(buffer.len()) {
-        if let Some(id) = channel.offer(to, envelope, buffer, key).map_err(fault)? {
+    let plan = channel.plan(to, buffer);
+    if mode == Mode::Synchronous || plan.is_some() {
+        let way = plan.unwrap_or(Way::Cells);
+        if let Some(id) = channel.offer(to, envelope, buffer, key, way).map_err(fault)? {
             if let Some(request) = state.requests.get_mut(key) {
                 request.kind = Kind::Send(Some(id));
             }

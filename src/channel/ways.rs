@@ -1,0 +1,367 @@
+//! Which way a large message takes, learnt per destination and class of length.
+//!
+//! Two copies through cells, one copy by the receiver and one copy by both sides each win somewhere: it depends on
+//! whether the program rewrites its buffers, on which caches the two CPUs share, on the length. A copy's own time
+//! does not tell: a message that the receiver has read lies in its cache, and the *next write* of the sender pays
+//! for that. So what is measured is the time from one send to a later one, with all that the program does in
+//! between; whatever else it does is the same for each way.
+//!
+//! ```text
+//!  epoch: some messages one way, ended when nothing is under way     cost = time / bytes
+//!  first epoch (not counted) -> trial: the ways in turn, three rounds, hopeless ones once -> settled for a while
+//!                                 ^--------------------------------------------------------------'
+//! ```
+//! A way replaces the one in use only if it is clearly better. Trials get rarer while they change nothing.
+
+use super::packet::Way;
+use crate::shm::pool::Name;
+
+/// Lengths of a class: from 2^(14 + its number) on; the last has no end.
+const FIRST: u32 = 14;
+pub(super) const CLASSES: usize = 9;
+/// An epoch has this many messages at least, or half of them and [`EPOCH_BYTES`].
+const EPOCH: u32 = 8;
+const EPOCH_BYTES: u64 = 256 << 10;
+/// ... and ends with this one even if something is still under way.
+const LONG: u32 = 512;
+/// Rounds of a trial.
+const ROUNDS: u8 = 3;
+/// A challenger that costs more than this much of the best is not tried again in the trial.
+const HOPELESS: f32 = 1.3;
+/// A challenger must cost less than this much of the way in use.
+const BETTER: f32 = 0.93;
+/// Epochs from trial to trial: at first, at most.
+const PERIOD: (u32, u32) = (64, 1024);
+
+const WAYS: [Way; 3] = [Way::Cells, Way::Pull, Way::Join];
+
+/// Which ways there are for a length, and which one without experience.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    /// One bit for each.
+    pub open: u8,
+    /// The best guess.
+    pub guess: Way,
+}
+
+/// What has been learnt for one destination.
+#[derive(Default)]
+pub(super) struct Ways {
+    classes: Vec<Class>,
+}
+
+/// One class of lengths.
+#[derive(Clone, Debug)]
+struct Class {
+    way: Way,
+    /// Messages that wait for their receiver or are being copied.
+    open: u32,
+    /// The cell that was filled last.
+    last: Option<Name>,
+    /// Start of the epoch, in nanoseconds.
+    since: u64,
+    count: u32,
+    bytes: u64,
+    phase: Phase,
+    period: u32,
+    /// Least cost per byte in the latest trial; infinite where it was not tried.
+    cost: [f32; 3],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Unused,
+    First,
+    Trial { incumbent: Way, alive: u8, round: u8 },
+    Settled { left: u32 },
+}
+
+/// The class of a length.
+pub(super) fn class_of(len: usize) -> usize {
+    (len.max(1).ilog2().saturating_sub(FIRST) as usize).min(CLASSES - 1)
+}
+
+impl Ways {
+    /// The way of a message of `len` bytes that is about to start. `quiet` says whether the cell it is given has
+    /// been emptied and nothing is queued; `now` tells the time in nanoseconds.
+    pub fn choose(
+        &mut self,
+        len: usize,
+        choice: Choice,
+        quiet: impl FnOnce(Option<Name>) -> bool,
+        now: impl FnOnce() -> u64,
+    ) -> Way {
+        if self.classes.is_empty() {
+            self.classes = vec![Class::UNUSED; CLASSES];
+        }
+        let number = class_of(len);
+        if self.classes[number].phase == Phase::Unused {
+            self.begin(number, choice);
+            self.classes[number].since = now();
+        } else {
+            let class = &mut self.classes[number];
+            let enough = class.count >= EPOCH || class.count >= EPOCH / 2 && class.bytes >= EPOCH_BYTES;
+            if class.count >= LONG || enough && class.open == 0 && quiet(class.last) {
+                let now = now();
+                let cost = now.saturating_sub(class.since) as f32 / class.bytes.max(1) as f32;
+                class.end_epoch(cost, choice.open);
+                (class.since, class.count, class.bytes, class.last) = (now, 0, 0, None);
+            }
+        }
+        let class = &mut self.classes[number];
+        class.count += 1;
+        class.bytes += len as u64;
+        class.way
+    }
+
+    /// The message of `len` bytes waits for its receiver.
+    pub fn opened(&mut self, len: usize) {
+        if let Some(class) = self.classes.get_mut(class_of(len)) {
+            class.open += 1;
+        }
+    }
+
+    /// A message of `len` bytes that did is over.
+    pub fn closed(&mut self, len: usize) {
+        if let Some(class) = self.classes.get_mut(class_of(len)) {
+            class.open = class.open.saturating_sub(1);
+        }
+    }
+
+    /// The last bytes of a message of `len` bytes lie in this cell.
+    pub fn filled(&mut self, len: usize, cell: Name) {
+        if let Some(class) = self.classes.get_mut(class_of(len)) {
+            class.last = Some(cell);
+        }
+    }
+
+    /// What has been settled for messages of about `len` bytes.
+    pub fn settled(&self, len: usize) -> Option<Way> {
+        let class = self.classes.get(class_of(len))?;
+        matches!(class.phase, Phase::Settled { .. }).then_some(class.way)
+    }
+
+    /// A class begins with what the next smaller or larger one has learnt.
+    fn begin(&mut self, number: usize, choice: Choice) {
+        let known = |class: &&Class| matches!(class.phase, Phase::Settled { .. });
+        let below = self.classes[..number].last().filter(known);
+        let near = below.or(self.classes.get(number + 1).filter(known)).cloned();
+        let class = &mut self.classes[number];
+        class.phase = Phase::First;
+        class.way = choice.guess;
+        if let Some(near) = near {
+            if choice.has(near.way) {
+                class.way = near.way;
+            }
+            class.cost = near.cost.map(|cost| {
+                if cost > HOPELESS * near.best() {
+                    cost
+                } else {
+                    f32::INFINITY
+                }
+            });
+        }
+    }
+}
+
+impl Choice {
+    fn has(self, way: Way) -> bool {
+        self.open & bit(way) != 0
+    }
+}
+
+fn bit(way: Way) -> u8 {
+    1 << way as u8
+}
+
+impl Class {
+    const UNUSED: Class = Class {
+        way: Way::Cells,
+        open: 0,
+        last: None,
+        since: 0,
+        count: 0,
+        bytes: 0,
+        phase: Phase::Unused,
+        period: PERIOD.0,
+        cost: [f32::INFINITY; 3],
+    };
+
+    fn best(&self) -> f32 {
+        self.cost.iter().copied().fold(f32::INFINITY, f32::min)
+    }
+
+    fn end_epoch(&mut self, cost: f32, open: u8) {
+        match self.phase {
+            Phase::Unused => {}
+            Phase::First => {
+                // What was hopeless for the neighbour (a finite cost, see `begin`) is left for later trials.
+                let hopeless = WAYS.iter().filter(|&&way| self.cost[way as usize].is_finite());
+                let hopeless = hopeless.fold(0, |bits, &way| bits | bit(way));
+                self.begin_trial(open & !hopeless);
+            }
+            Phase::Settled { left: 1.. } => {
+                if let Phase::Settled { left } = &mut self.phase {
+                    *left -= 1;
+                }
+            }
+            Phase::Settled { .. } => self.begin_trial(open),
+            Phase::Trial {
+                incumbent,
+                mut alive,
+                mut round,
+            } => {
+                let way = self.way;
+                let slot = &mut self.cost[way as usize];
+                *slot = slot.min(cost);
+                if way != incumbent && *slot > HOPELESS * self.best() {
+                    alive &= !bit(way);
+                }
+                // The one in use goes first in each round.
+                let order = [incumbent]
+                    .into_iter()
+                    .chain(WAYS.into_iter().filter(|&other| other != incumbent));
+                let mut rest = order.skip_while(|&other| other != way).skip(1);
+                match rest.find(|&other| alive & bit(other) != 0) {
+                    Some(next) => self.way = next,
+                    None => (self.way, round) = (incumbent, round + 1),
+                }
+                self.phase = Phase::Trial {
+                    incumbent,
+                    alive,
+                    round,
+                };
+                if round == ROUNDS || alive & !bit(incumbent) == 0 {
+                    self.settle(incumbent);
+                }
+            }
+        }
+    }
+
+    fn begin_trial(&mut self, open: u8) {
+        self.cost = [f32::INFINITY; 3];
+        self.phase = Phase::Trial {
+            incumbent: self.way,
+            alive: open | bit(self.way),
+            round: 0,
+        };
+        if open & !bit(self.way) == 0 {
+            self.settle(self.way);
+        }
+    }
+
+    fn settle(&mut self, incumbent: Way) {
+        let best = self.best();
+        let winner = WAYS.into_iter().find(|&way| self.cost[way as usize] <= best);
+        self.way = winner
+            .filter(|_| best < BETTER * self.cost[incumbent as usize])
+            .unwrap_or(incumbent);
+        self.period = match self.way == incumbent {
+            true => (2 * self.period).min(PERIOD.1),
+            false => PERIOD.0,
+        };
+        self.phase = Phase::Settled { left: self.period };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Choice = Choice {
+        open: 0b111,
+        guess: Way::Cells,
+    };
+
+    /// A program that sends messages of `len` bytes, each of which costs `cost` nanoseconds by its way; returns
+    /// how many went each way.
+    fn program(
+        ways: &mut Ways,
+        clock: &mut u64,
+        messages: usize,
+        len: usize,
+        cost: impl Fn(Way, usize) -> u64,
+    ) -> [usize; 3] {
+        let mut count = [0; 3];
+        for turn in 0..messages {
+            let way = ways.choose(len, ALL, |_| true, || *clock);
+            count[way as usize] += 1;
+            *clock += cost(way, turn);
+        }
+        count
+    }
+
+    #[test]
+    fn the_cheapest_way_is_found_and_kept() {
+        for best in WAYS {
+            let (mut ways, mut clock) = (Ways::default(), 0);
+            let cost = |way, _| if way == best { 10_000 } else { 15_000 };
+            program(&mut ways, &mut clock, 200, 1 << 16, cost);
+            assert_eq!(ways.settled(1 << 16), Some(best));
+            let count = program(&mut ways, &mut clock, 10_000, 1 << 16, cost);
+            assert!(count[best as usize] > 9_800, "{count:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_changes_its_habits_is_followed() {
+        let (mut ways, mut clock) = (Ways::default(), 0);
+        let rewritten = |way, _| if way == Way::Cells { 8_000 } else { 14_000 };
+        let untouched = |way, _| if way == Way::Pull { 3_000 } else { 6_000 };
+        program(&mut ways, &mut clock, 2_000, 1 << 16, rewritten);
+        assert_eq!(ways.settled(1 << 16), Some(Way::Cells));
+        program(&mut ways, &mut clock, 10_000, 1 << 16, untouched);
+        assert_eq!(ways.settled(1 << 16), Some(Way::Pull));
+    }
+
+    #[test]
+    fn what_lies_between_the_messages_does_not_mislead() {
+        let (mut ways, mut clock) = (Ways::default(), 0);
+        // Each 100th message waits for a millisecond's computing.
+        let cost = |way, turn: usize| {
+            let way = if way == Way::Join { 20_000 } else { 30_000 };
+            way + if turn % 100 == 3 { 1_000_000 } else { 0 }
+        };
+        let count = program(&mut ways, &mut clock, 20_000, 1 << 18, cost);
+        assert!(count[Way::Join as usize] > 15_000, "{count:?}");
+    }
+
+    #[test]
+    fn small_differences_change_nothing() {
+        let (mut ways, mut clock) = (Ways::default(), 0);
+        let cost = |way, turn: usize| 10_000 - way as u64 * 100 + (turn % 7) as u64 * 10;
+        program(&mut ways, &mut clock, 5_000, 1 << 16, cost);
+        assert_eq!(ways.settled(1 << 16), Some(Way::Cells));
+    }
+
+    #[test]
+    fn a_class_begins_with_what_its_neighbour_has_learnt() {
+        let (mut ways, mut clock) = (Ways::default(), 0);
+        let cost = |way, _| [30_000, 12_000, 10_000][way as usize];
+        program(&mut ways, &mut clock, 200, 1 << 18, cost);
+        let count = program(&mut ways, &mut clock, 100, 1 << 19, cost);
+        assert!(
+            count[Way::Cells as usize] == 0 && count[Way::Pull as usize] > 0,
+            "{count:?}"
+        );
+    }
+
+    #[test]
+    fn an_epoch_ends_when_nothing_is_under_way() {
+        let (mut ways, mut clock) = (Ways::default(), 0);
+        let len = 1 << 20;
+        let mut first = None;
+        for window in 0..40 {
+            let mut seen = Vec::new();
+            for _ in 0..32 {
+                seen.push(ways.choose(len, ALL, |_| true, || clock));
+                ways.opened(len);
+            }
+            assert!(seen.iter().all(|&way| way == seen[0]), "window {window}: {seen:?}");
+            first.get_or_insert(seen[0]);
+            clock += 32 * if seen[0] == Way::Join { 50_000 } else { 90_000 };
+            (0..32).for_each(|_| ways.closed(len));
+        }
+        assert_eq!((first, ways.settled(len)), (Some(Way::Cells), Some(Way::Join)));
+    }
+}
