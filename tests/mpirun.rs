@@ -364,6 +364,57 @@ fn ranks_have_cpus_of_their_own_unless_told_otherwise() {
 }
 
 #[test]
+fn binding_is_as_asked_and_reported() {
+    let show = "grep Cpus_allowed_list /proc/self/status";
+    let bound = |options: &[&str]| run(&[options, &["-report-bindings", "sh", "-c", show]].concat());
+    let mine = |output: &Output| -> Vec<String> {
+        assert_eq!(code(output), 0, "{}", text(&output.stderr));
+        let list = |line: String| line.rsplit(char::is_whitespace).next().unwrap_or("").to_string();
+        lines(output).into_iter().map(list).collect()
+    };
+    let first = mpi::sys::cpu::mask(0).first().unwrap().to_string();
+    let user = format!("user:{first}");
+    for options in [
+        &["-n", "2", "-bind-to", &user][..],
+        &["-n", "2", "-cpu-set", &first],
+        &["-n", "2", "--map-by", "core", "--bind-to", "core", "--cpu-set", &first],
+        &["-map-by", "ppr:2:machine", "--cpu-set", &first],
+    ] {
+        let output = bound(options);
+        assert_eq!(mine(&output), [first.clone(), first.clone()], "{options:?}");
+        assert_eq!(
+            text(&output.stderr).matches("MCW rank").count(),
+            2,
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("one.map");
+    fs::write(&file, format!("0 {first}\n")).unwrap();
+    let map = format!("file:{}", file.display());
+    assert_eq!(mine(&bound(&["-n", "1", "-map-by", &map])), [first.clone()]);
+    let variable = mpirun(&["-n", "1", "sh", "-c", show])
+        .env("HYDRA_BINDING", &user)
+        .output()
+        .unwrap();
+    assert_eq!(mine(&variable), [first.clone()]);
+    for (options, reason) in [
+        (&["-n", "2", "-map-by", &map][..], "is for 1 ranks, the job has 2"),
+        (&["-n", "1", "-map-by", "file:/nonexistent"], "/nonexistent"),
+        (&["-n", "1", "-cpu-set", "60000"], "60000"),
+        (&["-n", "1", "-bind-to", "user:60000"], "CPU 60000 of rank 0"),
+        (&["-n", "1", "-map-by", "l5cache"], "no l5cache"),
+    ] {
+        let output = bound(options);
+        assert!(
+            code(&output) != 0 && text(&output.stderr).contains(reason),
+            "{options:?}: {}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[test]
 fn preload_puts_our_library_first_for_the_ranks() {
     let prefix = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload");
     for folder in ["bin", "lib/compat"] {

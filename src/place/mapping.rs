@@ -241,7 +241,10 @@ pub fn assign(
             usable(sets, machine, "-bind-to user")
         }
         None if wish.map.is_none() && wish.rank.is_none() => match fits {
-            true => Ok(shares(machine, ranks)),
+            true => Ok(shares(machine, ranks)
+                .into_iter()
+                .map(|set| if set.is_empty() { all.clone() } else { set })
+                .collect()),
             false => Ok(vec![all; ranks]),
         },
         bind => {

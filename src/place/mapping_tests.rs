@@ -83,6 +83,8 @@ fn ranks_sit_where_the_options_say() {
         // A part of the machine.
         ("c=2,3,6 b=core", 3, "2 3 6"),
         ("c=2,3,6 b=none", 2, "2-3,6 2-3,6"),
+        ("c=2,3", 1, "2-3"),
+        ("c=2,3", 3, "2-3 2-3 2-3"),
         ("c=4-7 m=socket b=core", 2, "4 5"),
         // A file.
         ("m=file:map", 2, "5 0-1"),

@@ -8,7 +8,7 @@ use super::matrix::Matrix;
 use std::collections::VecDeque;
 
 /// Looks at one partner of one rank that the disturbances may take together.
-const BUDGET: u64 = 30_000_000;
+const BUDGET: u64 = 10_000_000;
 /// Disturbances at most.
 const KICKS: u64 = 20_000;
 

@@ -1,5 +1,6 @@
 //! From the command line to a job: which programs, how many ranks of each, in which surroundings.
 
+use crate::binding::Binding;
 use crate::options::{Action, Opt, find, nearest};
 use crate::stall::Policy;
 use std::path::PathBuf;
@@ -40,17 +41,6 @@ pub enum Tags {
     Rank,
     /// `[1,0]<stdout>:`
     Stream,
-}
-
-/// How ranks share the CPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Binding {
-    /// Equal shares if there are at least as many CPUs as ranks.
-    #[default]
-    Share,
-    /// One CPU each, if there are as many.
-    One,
-    None,
 }
 
 /// The whole job.
@@ -197,7 +187,15 @@ impl Parser<'_> {
             Action::Prepend => self.job.tags = Tags::Rank,
             Action::Tag => self.job.tags = Tags::Stream,
             Action::Verbose => self.job.verbose = true,
-            Action::BindTo => self.bind(&values[0])?,
+            Action::BindTo
+            | Action::MapBy
+            | Action::RankBy
+            | Action::CpuSet
+            | Action::Display
+            | Action::ReportBindings => {
+                let value = values.first().map_or("", String::as_str);
+                self.job.binding.take(opt.action, value)?;
+            }
             Action::Help => return Ok(Some(Request::Help)),
             Action::Version => return Ok(Some(Request::Version)),
             Action::Ignore => self
@@ -206,25 +204,6 @@ impl Parser<'_> {
                 .push(format!("{word} {}: no effect here", values.join(" "))),
         }
         Ok(None)
-    }
-
-    fn bind(&mut self, what: &str) -> Result<(), String> {
-        let object = what.split(':').next().unwrap_or_default();
-        self.job.binding = match object {
-            "none" => Binding::None,
-            "core" | "hwthread" | "rr" | "cpu" => Binding::One,
-            "machine" | "numa" | "socket" | "package" | "board" | "l1cache" | "l2cache" | "l3cache" | "l4cache"
-            | "l5cache" => {
-                self.job.notes.push(format!("-bind-to {what}: ranks are not bound"));
-                Binding::None
-            }
-            _ => {
-                return Err(format!(
-                    "-bind-to {what}: not one of none, core, hwthread, socket, numa, machine, l1cache to l5cache"
-                ));
-            }
-        };
-        Ok(())
     }
 }
 
@@ -422,6 +401,9 @@ mod tests {
             ("-env A=B c a", "cannot be the name"),
             ("-timeout soon a", "seconds"),
             ("-bind-to mars a", "mars"),
+            ("-map-by ppr:x:socket a", "ppr:x:socket"),
+            ("-rank-by mood a", "mood"),
+            ("-cpu-set 3-1 a", "3-1"),
         ] {
             let sentence = parsed(line).unwrap_err();
             assert!(sentence.contains(word), "{line}: {sentence}");
@@ -432,7 +414,7 @@ mod tests {
 
     #[test]
     fn other_launchers_options_are_noted() {
-        let job = job("--mca btl self --oversubscribe -map-by core -n 1 a");
+        let job = job("--mca btl self --oversubscribe -topolib hwloc -n 1 a");
         assert_eq!(job.notes.len(), 3);
         assert_eq!(job.apps[0].program, "a");
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `options` | the table of options, the help; `man` makes the man page of it |
 //! | `arguments` | from the command line to a job |
+//! | `binding` | which CPUs each rank gets |
 //! | `start` | the ranks' surroundings, descriptors and places |
 //! | `supervise` | the loop from start to end: signals, deaths, time limit |
 //! | `stall` | ranks that wait for each other |
@@ -11,6 +12,7 @@
 //! | `output` | tagged output |
 //! | `os` | system calls that the standard library lacks |
 mod arguments;
+mod binding;
 #[cfg(test)]
 mod man;
 mod options;
@@ -55,6 +57,9 @@ fn launch(mut job: Job) -> Result<i32, Failure> {
     {
         job.timeout = Some(arguments::seconds("MPIEXEC_TIMEOUT", &text).map_err(Failure::new)?);
     }
+    job.binding
+        .from_environment(&|name| std::env::var(name).ok())
+        .map_err(Failure::new)?;
     if job.verbose {
         job.notes.iter().for_each(|note| eprintln!("mpirun: {note}"));
     }

@@ -3,9 +3,11 @@
 //! fork and exec makes system calls only, on values prepared before.
 //!
 //! What the launcher asks of the kernel beyond the standard library.
-//! Source: prctl(2), signalfd(2), waitpid(2), poll(2), sched_setaffinity(2).
+//! Source: prctl(2), signalfd(2), waitpid(2), poll(2).
 #![allow(unsafe_code)]
 
+use mpi::sys::cpu;
+use mpi::sys::cpuset::CpuSet;
 use std::fs::File;
 use std::io::{self, Error, ErrorKind, Read};
 use std::mem::zeroed;
@@ -24,7 +26,7 @@ pub enum End {
 /// What the child does between fork and exec.
 pub struct Child {
     /// CPUs to bind to; empty: none in particular.
-    pub cpus: Vec<usize>,
+    pub cpus: CpuSet,
     /// Descriptors that stay open over exec, under the same numbers.
     pub keep: Vec<RawFd>,
     /// A process group of its own.
@@ -46,12 +48,6 @@ pub struct Files(libc::rlimit);
 /// Makes `command`'s child die with the launcher, and gives it what `child` says.
 pub fn prepare(command: &mut Command, child: Child) {
     let launcher = std::process::id() as libc::pid_t;
-    // SAFETY: cpu_set_t is plain data; zero is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { zeroed() };
-    for &cpu in child.cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {
-        // SAFETY: the index is inside the set.
-        unsafe { libc::CPU_SET(cpu, &mut set) };
-    }
     let before_exec = move || {
         // SAFETY: system calls on values that the closure owns; nothing allocates.
         unsafe {
@@ -65,7 +61,7 @@ pub fn prepare(command: &mut Command, child: Child) {
             }
             if !child.cpus.is_empty() {
                 // A CPU that went offline meanwhile is no reason not to run.
-                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+                cpu::bind(&child.cpus);
             }
             for &fd in &child.keep {
                 if libc::fcntl(fd, libc::F_SETFD, 0) < 0 {
@@ -99,20 +95,6 @@ pub fn raise_files() -> Files {
         };
         libc::setrlimit(libc::RLIMIT_NOFILE, &raised);
         Files(limit)
-    }
-}
-
-/// The CPUs that we may use.
-pub fn cpus() -> Vec<usize> {
-    // SAFETY: the kernel writes at most one set; CPU_ISSET stays inside it.
-    unsafe {
-        let mut set: libc::cpu_set_t = zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) < 0 {
-            return vec![];
-        }
-        (0..libc::CPU_SETSIZE as usize)
-            .filter(|&cpu| libc::CPU_ISSET(cpu, &set))
-            .collect()
     }
 }
 

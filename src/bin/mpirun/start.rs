@@ -1,6 +1,7 @@
 //! Starts the ranks: their surroundings, descriptors and places.
 
-use crate::arguments::{App, Binding, Inherit, Job, Tags};
+use crate::arguments::{App, Inherit, Job, Tags};
+use crate::binding::Places;
 use crate::os::{self, Child, Files, Mask};
 use crate::output::Stream;
 use mpi::shm::segment::{self, Segment};
@@ -69,7 +70,7 @@ struct Common<'a> {
     job: &'a Job,
     size: usize,
     memory: OwnedFd,
-    cpus: Vec<usize>,
+    places: Places,
     files: Files,
     mask: Mask,
     preload: Vec<(&'static str, String)>,
@@ -81,14 +82,24 @@ struct Common<'a> {
 /// The first program that cannot be started, or what the job lacks.
 pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
     let files = os::raise_files();
-    let cpus = os::cpus();
     let allowed = mpi::sys::cpu::allowed(0) as u32;
-    let counts: Vec<u32> = job.apps.iter().map(|app| app.count.unwrap_or(allowed)).collect();
+    let default = match job.apps.iter().all(|app| app.count.is_none()) {
+        true => job.binding.default_count().map_err(Failure::new)?,
+        false => None,
+    };
+    let counts = job.apps.iter().map(|app| app.count.or(default).unwrap_or(allowed));
+    let counts: Vec<u32> = counts.collect();
     let size: u32 = counts
         .iter()
         .try_fold(0u32, |sum, &n| sum.checked_add(n))
         .unwrap_or(u32::MAX);
-    let memory = segment::create(size, allowed)
+    let places = places(job, size, allowed)?;
+    // Ranks that have to share CPUs must not wait for each other by polling.
+    let cpus = match (places.own_cpus as u32) < size {
+        true => allowed.min(places.own_cpus as u32),
+        false => allowed,
+    };
+    let memory = segment::create(size, cpus)
         .map_err(|e| Failure::new(format!("cannot make the memory of a job of {size} ranks: {e}")))?;
     let wrong = |e: io::Error| Failure::new(format!("cannot use the job's memory: {e}"));
     let segment = Segment::attach(memory.as_fd()).map_err(wrong)?;
@@ -98,7 +109,7 @@ pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
         job,
         size: size as usize,
         memory,
-        cpus,
+        places,
         files,
         mask,
         preload,
@@ -121,6 +132,28 @@ pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
         _memory: common.memory,
         appnums,
     })
+}
+
+/// Where the ranks run; says so if that is wanted.
+fn places(job: &Job, size: u32, allowed: u32) -> Result<Places, Failure> {
+    let most = mpi::shm::layout::MAX_RANKS;
+    if size > most {
+        return Err(Failure::new(format!("{size} ranks: a job has {most} at most")));
+    }
+    let places = job
+        .binding
+        .places(size as usize, allowed as usize)
+        .map_err(Failure::new)?;
+    if let Some(notice) = places.notice.as_ref().filter(|_| job.verbose || job.binding.report) {
+        eprintln!("mpirun: {notice}");
+    }
+    if job.binding.report {
+        places
+            .report(&mpi::sys::host::name())
+            .iter()
+            .for_each(|line| eprintln!("{line}"));
+    }
+    Ok(places)
 }
 
 impl Common<'_> {
@@ -150,7 +183,7 @@ impl Common<'_> {
         os::prepare(
             &mut command,
             Child {
-                cpus: self.share(rank),
+                cpus: self.places.sets[rank].clone(),
                 keep,
                 own_group,
                 files,
@@ -185,21 +218,6 @@ impl Common<'_> {
         command.stdout(writer);
         streams.push(Stream::new(reader, rank, false, tags));
         Ok(())
-    }
-
-    /// The CPUs of `rank`: an equal share each if there are enough.
-    fn share(&self, rank: usize) -> Vec<usize> {
-        let each = match self.job.binding {
-            Binding::None => 0,
-            Binding::Share => self.cpus.len() / self.size,
-            Binding::One => (self.cpus.len() / self.size).min(1),
-        };
-        let all = each == self.cpus.len();
-        if all {
-            vec![]
-        } else {
-            self.cpus[rank * each..(rank + 1) * each].to_vec()
-        }
     }
 
     fn environment(&self, rank: usize, appnum: usize, app: &App, socket: i32) -> BTreeMap<String, String> {

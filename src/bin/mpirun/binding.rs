@@ -1,0 +1,169 @@
+//! Where ranks run: what the command line says about it, worked out on this machine, and the report of it.
+
+use crate::options::Action;
+use mpi::place::machine::{Kind, Machine};
+use mpi::place::mapping::{self, BindTo, MapBy, Wish};
+use mpi::sys::cpu;
+use mpi::sys::cpuset::CpuSet;
+use mpi::sys::topology::SYS;
+use std::path::Path;
+
+/// What the command line says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Binding {
+    pub wish: Wish,
+    /// Say who is bound where.
+    pub report: bool,
+}
+
+/// What came of it.
+pub struct Places {
+    machine: Machine,
+    /// The CPUs of each rank; none for one that is not bound.
+    pub sets: Vec<CpuSet>,
+    /// Ranks that can have a CPU of their own at the same time.
+    pub own_cpus: usize,
+    /// Why hwloc was not asked.
+    pub notice: Option<String>,
+}
+
+impl Binding {
+    /// Takes an option of the table's placement family.
+    ///
+    /// # Errors
+    /// A sentence with the value.
+    pub fn take(&mut self, action: Action, value: &str) -> Result<(), String> {
+        match action {
+            Action::BindTo => self.wish.bind = Some(BindTo::parse(value)?),
+            Action::MapBy => self.wish.map = Some(MapBy::parse(value)?),
+            Action::RankBy => self.wish.rank = Some(mapping::rank_by(value)?),
+            Action::CpuSet => {
+                let set = CpuSet::parse(value).map_err(|why| format!("-cpu-set {value}: {why}"))?;
+                self.wish.cpus = Some(Some(set).filter(|set| !set.is_empty()).ok_or("-cpu-set needs a CPU")?);
+            }
+            Action::Display => {
+                self.report |= value
+                    .split(',')
+                    .any(|what| what.starts_with("bind") || what.starts_with("map"))
+            }
+            _ => self.report = true,
+        }
+        Ok(())
+    }
+
+    /// Takes what the environment says where the command line is silent: Hydra's variables.
+    ///
+    /// # Errors
+    /// A sentence with the value.
+    pub fn from_environment(&mut self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+        let of = |name: &str| lookup(name).filter(|value| !value.is_empty());
+        if let (None, Some(value)) = (&self.wish.bind, of("HYDRA_BINDING")) {
+            self.take(Action::BindTo, &value)
+                .map_err(|why| format!("HYDRA_BINDING: {why}"))?;
+        }
+        if let (None, Some(value)) = (&self.wish.map, of("HYDRA_MAPPING")) {
+            self.take(Action::MapBy, &value)
+                .map_err(|why| format!("HYDRA_MAPPING: {why}"))?;
+        }
+        self.report |= of("HYDRA_TOPO_DEBUG").is_some_and(|value| value != "0");
+        Ok(())
+    }
+
+    /// The machine: hwloc is asked only where an option names its objects, for it takes its time.
+    ///
+    /// # Errors
+    /// A sentence when nothing describes it.
+    fn machine(&self) -> Result<(Machine, Option<String>), String> {
+        let simple = self.wish.map.is_none() && self.wish.rank.is_none();
+        let simple = simple && !matches!(self.wish.bind, Some(BindTo::Objects { .. }));
+        let library = std::env::var("NEARMPI_HWLOC").ok();
+        let (machine, notice) = match simple {
+            true => (Machine::from_sys(Path::new(SYS))?, None),
+            false => Machine::host(library.as_deref())?,
+        };
+        let mine = cpu::mask(0);
+        Ok((
+            if mine.is_empty() {
+                machine
+            } else {
+                machine.restricted(&mine)?
+            },
+            notice,
+        ))
+    }
+
+    /// How many ranks to start where nobody says: as many as `ppr` has room for.
+    ///
+    /// # Errors
+    /// As [`Binding::places`].
+    pub fn default_count(&self) -> Result<Option<u32>, String> {
+        let Some(MapBy::Each { ranks, kind, .. }) = &self.wish.map else {
+            return Ok(None);
+        };
+        let objects = self.machine()?.0.all(*kind).len();
+        Ok(Some((objects * ranks) as u32).filter(|count| *count > 0))
+    }
+
+    /// The places of `ranks` ranks; `allowed` CPUs' worth of time may be used.
+    ///
+    /// # Errors
+    /// A sentence about what this machine has not got.
+    pub fn places(&self, ranks: usize, allowed: usize) -> Result<Places, String> {
+        let (machine, notice) = self.machine()?;
+        let read = |name: &str| std::fs::read_to_string(name).map_err(|why| format!("{name}: {why}"));
+        let sets = mapping::assign(&self.wish, &machine, ranks, ranks <= allowed, &read)?;
+        let bound = sets.iter().any(|set| !set.is_empty());
+        let own_cpus = if bound {
+            mapping::own_cpus(&sets, &machine.cpus())
+        } else {
+            ranks
+        };
+        Ok(Places {
+            machine,
+            sets,
+            own_cpus,
+            notice,
+        })
+    }
+}
+
+impl Places {
+    /// Who is bound where, a line for each rank, in the words of Open MPI.
+    pub fn report(&self, host: &str) -> Vec<String> {
+        let (cores, packages) = (self.machine.places(false), self.machine.all(Kind::Package));
+        let all = self.machine.cpus();
+        let packages = if packages.is_empty() {
+            vec![all.clone()]
+        } else {
+            packages.iter().map(|p| p.cpus.clone()).collect()
+        };
+        let line = |(rank, set): (usize, &CpuSet)| {
+            let who = format!("[{host}:{}] MCW rank {rank}", std::process::id());
+            if set.is_empty() || *set == all {
+                return format!("{who} is not bound (or bound to all available processors)");
+            }
+            let mut words = Vec::new();
+            let mut picture = String::new();
+            for (socket, package) in packages.iter().enumerate() {
+                let inside = cores.iter().enumerate().filter(|(_, core)| core.within(package));
+                let mut marks = Vec::new();
+                for (number, core) in inside {
+                    let threads: Vec<bool> = core.iter().map(|cpu| set.has(cpu)).collect();
+                    marks.push(
+                        threads
+                            .iter()
+                            .map(|used| if *used { 'B' } else { '.' })
+                            .collect::<String>(),
+                    );
+                    let used: CpuSet = (0..threads.len()).filter(|&thread| threads[thread]).collect();
+                    if !used.is_empty() {
+                        words.push(format!("socket {socket}[core {number}[hwt {used}]]"));
+                    }
+                }
+                picture += &format!("[{}]", marks.join("/"));
+            }
+            format!("{who} bound to {}: {picture}", words.join(", "))
+        };
+        self.sets.iter().enumerate().map(line).collect()
+    }
+}
