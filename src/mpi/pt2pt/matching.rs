@@ -1,10 +1,11 @@
 //! Matching: which posted receive takes an arriving message, and which stored message a receive
 //! finds (MPI-4.1 §3.5 "Order").
 //!
-//! Both queues start as a short array scanned from its oldest entry: no hashing, nothing
-//! allocated. Beyond [`SHORT`] entries they move into lists found by hash, one family of lists for
-//! each of the four kinds of pattern (see [`Pattern::kind`]), so a match costs O(1) at any length;
-//! they move back when [`FEW`] entries are left.
+//! Both queues start as a row scanned from its oldest entry, of any length: messages mostly come in
+//! the order of their receives, and then the first entry is the match. When none of the first
+//! [`SHORT`] entries is, and there are more, the queue moves into lists found by hash, one family of
+//! lists for each of the four kinds of pattern (see [`Pattern::kind`]), so a match costs O(1) at any
+//! length; it moves back when [`FEW`] entries are left.
 
 mod links;
 mod posted;
@@ -15,11 +16,11 @@ pub use unexpected::Unexpected;
 
 use super::super::status::{ANY_SOURCE, ANY_TAG};
 
-/// Most entries of the scanned array.
+/// Most entries of a row that are scanned.
 const SHORT: usize = 16;
 /// Entries at which a long queue becomes short again.
 const FEW: usize = 4;
-/// Nodes whose memory a queue keeps when it becomes short again.
+/// Entries whose memory a queue keeps when it becomes short again or empty.
 const KEPT: usize = 4096;
 /// No node.
 const NONE: u32 = u32::MAX;
@@ -149,6 +150,23 @@ impl Pattern {
     fn kind(self) -> usize {
         usize::from(self.mask & SOURCE_BITS == 0) | usize::from(self.mask & TAG_BITS == 0) << 1
     }
+}
+
+/// Where a row has the entry that is looked for.
+enum Scan {
+    /// At this place.
+    Found(usize),
+    /// Nowhere.
+    None,
+    /// The queue is long: in its lists, if anywhere.
+    Long,
+}
+
+/// Counts the entries looked at, for the tests.
+#[inline(always)]
+fn step() {
+    #[cfg(test)]
+    tests::STEPS.with(|steps| steps.set(steps.get() + 1));
 }
 
 #[cfg(test)]

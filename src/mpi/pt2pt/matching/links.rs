@@ -16,17 +16,6 @@ pub(super) fn place<V>(nodes: &mut Vec<V>, free: &mut Vec<u32>, value: V) -> u32
     }
 }
 
-/// `Vec::remove` that moves nothing for the last element.
-#[inline]
-pub(super) fn remove<V>(entries: &mut Vec<V>, at: usize) -> V {
-    if at + 1 == entries.len()
-        && let Some(last) = entries.pop()
-    {
-        return last;
-    }
-    entries.remove(at)
-}
-
 /// Neighbours of each node in circular lists.
 #[derive(Default)]
 pub(super) struct Links(pub(super) Vec<[u32; 2]>);
@@ -118,8 +107,7 @@ impl Heads {
     pub(super) fn slot(&self, key: u64, key_of: impl Fn(u32) -> u64) -> usize {
         let mut slot = self.home(key);
         loop {
-            #[cfg(test)]
-            tests::STEPS.with(|steps| steps.set(steps.get() + 1));
+            step();
             let head = self.slots[slot];
             if head == NONE || key_of(head) == key {
                 return slot;

@@ -2,6 +2,7 @@
 
 use super::links::*;
 use super::*;
+use std::collections::VecDeque;
 
 /// Names a posted receive, to cancel it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub struct Token {
 
 /// Posted receives in the order they were posted. `T` names the receive for its owner.
 pub struct Posted<T> {
-    short: Vec<Receive<T>>,
+    short: VecDeque<Receive<T>>,
     pub(super) is_long: bool,
     last_order: u64,
     long: LongPosted<T>,
@@ -30,8 +31,8 @@ struct Receive<T> {
 struct LongPosted<T> {
     nodes: Vec<Receive<T>>,
     free: Vec<u32>,
-    /// The nodes of what was in the short array: their tokens do not know them.
-    moved: Vec<u32>,
+    /// Orders and nodes of what was in the row: their tokens do not know the nodes.
+    moved: Vec<(u64, u32)>,
     heads: [Heads; 4],
     /// Joins the receives of equal pattern.
     equal: Links,
@@ -41,22 +42,28 @@ struct LongPosted<T> {
     len: usize,
 }
 
-impl<T: Copy> Default for Posted<T> {
+impl<T> Default for Posted<T> {
     fn default() -> Self {
         Posted {
-            short: Vec::with_capacity(SHORT),
+            short: VecDeque::with_capacity(SHORT),
             is_long: false,
             last_order: 0,
-            long: LongPosted {
-                nodes: Vec::new(),
-                free: Vec::new(),
-                moved: Vec::new(),
-                heads: Default::default(),
-                equal: Links::default(),
-                all: Links::default(),
-                first: NONE,
-                len: 0,
-            },
+            long: LongPosted::default(),
+        }
+    }
+}
+
+impl<T> Default for LongPosted<T> {
+    fn default() -> Self {
+        LongPosted {
+            nodes: Vec::new(),
+            free: Vec::new(),
+            moved: Vec::new(),
+            heads: Default::default(),
+            equal: Links::default(),
+            all: Links::default(),
+            first: NONE,
+            len: 0,
         }
     }
 }
@@ -68,43 +75,60 @@ impl<T: Copy> Posted<T> {
         self.last_order += 1;
         let order = self.last_order;
         let receive = Receive { pattern, order, item };
-        if !self.is_long && self.short.len() < SHORT {
-            self.short.push(receive);
-            return Token { order, node: NONE };
+        if self.is_long {
+            let node = self.long.push(receive);
+            return Token { order, node };
         }
-        self.post_long(receive)
+        self.short.push_back(receive);
+        Token { order, node: NONE }
     }
 
     /// Takes out the earliest posted receive that wants `envelope`. Cost: O(1), amortized.
     #[inline]
     pub fn take(&mut self, envelope: Envelope) -> Option<T> {
-        if self.is_long {
-            return self.take_long(envelope);
+        if let Some(first) = self.short.front()
+            && first.pattern.matches(envelope)
+        {
+            let item = first.item;
+            self.short.pop_front();
+            return Some(item);
         }
-        let at = self
-            .short
-            .iter()
-            .position(|receive| receive.pattern.matches(envelope))?;
-        Some(remove(&mut self.short, at).item)
+        self.take_other(envelope)
+    }
+
+    /// Whether a posted receive wants `envelope`. Cost: O(1), amortized.
+    #[inline]
+    pub fn wants(&mut self, envelope: Envelope) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        match self.scan(envelope) {
+            Scan::Found(_) => true,
+            Scan::None => false,
+            Scan::Long => self.long.earliest(envelope).is_some(),
+        }
     }
 
     /// Takes the receive out; false if it has been taken already. Cost: O(1), amortized.
     pub fn cancel(&mut self, token: Token) -> bool {
         if !self.is_long {
-            let at = self.short.iter().position(|receive| receive.order == token.order);
-            return at.is_some_and(|at| {
+            let found = self
+                .short
+                .binary_search_by_key(&token.order, |receive| receive.order);
+            let Ok(at) = found else { return false };
+            if at.min(self.short.len() - at) <= SHORT {
                 self.short.remove(at);
-                true
-            });
+                return true;
+            }
+            self.lengthen();
         }
-        let is_it = |node: u32| {
-            let receive = self.long.nodes.get(node as usize);
-            receive.is_some_and(|receive| receive.order == token.order)
-        };
-        let mut places = std::iter::once(&token.node).chain(&self.long.moved);
-        let Some(&node) = places.find(|node| is_it(**node)) else {
+        let moved = &self.long.moved;
+        let at = moved.binary_search_by_key(&token.order, |&(order, _)| order);
+        let node = at.map_or(token.node, |at| moved[at].1);
+        let receive = self.long.nodes.get(node as usize);
+        if receive.is_none_or(|receive| receive.order != token.order) {
             return false;
-        };
+        }
         self.long.remove(node);
         self.shorten();
         true
@@ -129,29 +153,50 @@ impl<T: Copy> Posted<T> {
         self.len() == 0
     }
 
-    #[cold]
-    fn post_long(&mut self, receive: Receive<T>) -> Token {
-        if !self.is_long {
-            self.is_long = true;
-            self.long.moved.clear();
-            for receive in self.short.drain(..) {
-                let node = self.long.push(receive);
-                self.long.moved.push(node);
-            }
+    /// Looks through the first receives of the row; one that has more becomes long.
+    fn scan(&mut self, envelope: Envelope) -> Scan {
+        if self.is_long {
+            return Scan::Long;
         }
-        let node = self.long.push(receive);
-        Token {
-            order: receive.order,
-            node,
+        let wanted = |receive: &Receive<T>| {
+            step();
+            receive.pattern.matches(envelope)
+        };
+        if let Some(at) = self.short.iter().take(SHORT).position(wanted) {
+            return Scan::Found(at);
         }
+        if self.short.len() <= SHORT {
+            return Scan::None;
+        }
+        self.lengthen();
+        Scan::Long
     }
 
     #[inline(never)]
-    fn take_long(&mut self, envelope: Envelope) -> Option<T> {
-        let node = self.long.earliest(envelope)?;
-        let item = self.long.remove(node).item;
-        self.shorten();
-        Some(item)
+    fn take_other(&mut self, envelope: Envelope) -> Option<T> {
+        match self.scan(envelope) {
+            Scan::Found(at) => self.short.remove(at).map(|receive| receive.item),
+            Scan::None => None,
+            Scan::Long => {
+                let node = self.long.earliest(envelope)?;
+                let item = self.long.remove(node).item;
+                self.shorten();
+                Some(item)
+            }
+        }
+    }
+
+    #[cold]
+    fn lengthen(&mut self) {
+        self.is_long = true;
+        self.long.moved.clear();
+        for receive in self.short.drain(..) {
+            let node = self.long.push(receive);
+            self.long.moved.push((receive.order, node));
+        }
+        if self.short.capacity() > KEPT {
+            self.short = VecDeque::with_capacity(SHORT);
+        }
     }
 
     fn shorten(&mut self) {
@@ -160,11 +205,11 @@ impl<T: Copy> Posted<T> {
         }
         while self.long.first != NONE {
             let receive = self.long.remove(self.long.first);
-            self.short.push(receive);
+            self.short.push_back(receive);
         }
         self.is_long = false;
         if self.long.nodes.len() > KEPT {
-            self.long = Posted::default().long;
+            self.long = LongPosted::default();
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use super::links::*;
 use super::*;
+use std::collections::VecDeque;
 
 /// Messages that arrived before a receive wanted them, in order of arrival.
 /// Cost: with `M` of 32 bytes at most 100 bytes a message, wildcards and distinct tags included.
 pub struct Unexpected<M> {
-    pub(super) short: Vec<(Envelope, M)>,
+    /// All of them have their message.
+    short: VecDeque<(Envelope, Option<M>)>,
     pub(super) is_long: bool,
     pub(super) long: LongUnexpected<M>,
 }
@@ -28,7 +30,7 @@ pub(super) struct Lists {
 impl<M> Default for Unexpected<M> {
     fn default() -> Self {
         Unexpected {
-            short: Vec::with_capacity(SHORT),
+            short: VecDeque::with_capacity(SHORT),
             is_long: false,
             long: LongUnexpected::default(),
         }
@@ -50,33 +52,41 @@ impl<M> Unexpected<M> {
     /// Stores an arrived message. Cost: O(1), amortized.
     #[inline]
     pub fn push(&mut self, envelope: Envelope, message: M) {
-        if !self.is_long && self.short.len() < SHORT {
-            self.short.push((envelope, message));
+        if self.is_long {
+            self.long.push(envelope, message);
         } else {
-            self.push_long(envelope, message);
+            self.short.push_back((envelope, Some(message)));
         }
     }
 
     /// Takes out the earliest arrived message that `pattern` wants. Cost: O(1), amortized.
     #[inline]
     pub fn take(&mut self, pattern: Pattern) -> Option<(Envelope, M)> {
-        if self.is_long {
-            return self.take_long(pattern);
+        match self.scan(pattern) {
+            Scan::Found(at) => {
+                let (envelope, message) = self.short.remove(at)?;
+                if self.short.is_empty() && self.short.capacity() > KEPT {
+                    self.short = VecDeque::with_capacity(SHORT);
+                }
+                Some((envelope, message?))
+            }
+            Scan::None => None,
+            Scan::Long => self.take_long(pattern),
         }
-        let at = self.short.iter().position(|(envelope, _)| pattern.matches(*envelope))?;
-        Some(remove(&mut self.short, at))
     }
 
     /// The message that [`Unexpected::take`] would take. Cost: O(1), amortized.
     #[inline]
     pub fn peek(&mut self, pattern: Pattern) -> Option<(Envelope, &M)> {
-        if self.is_long {
-            let node = self.long.earliest(pattern)?;
-            let (envelope, message) = &self.long.nodes[node as usize];
-            return Some((*envelope, message.as_ref()?));
-        }
-        let (envelope, message) = self.short.iter().find(|(envelope, _)| pattern.matches(*envelope))?;
-        Some((*envelope, message))
+        let (envelope, message) = match self.scan(pattern) {
+            Scan::Found(at) => self.short.get(at)?,
+            Scan::None => return None,
+            Scan::Long => {
+                let node = self.long.earliest(pattern)?;
+                &self.long.nodes[node as usize]
+            }
+        };
+        Some((*envelope, message.as_ref()?))
     }
 
     /// How many messages wait.
@@ -93,22 +103,35 @@ impl<M> Unexpected<M> {
 
     /// Every waiting message, in no useful order: for reports.
     pub fn iter(&self) -> impl Iterator<Item = (Envelope, &M)> {
-        let short = self.short.iter().map(|(envelope, message)| (*envelope, message));
-        let nodes = self.long.nodes.iter();
-        short.chain(nodes.filter_map(|(envelope, message)| Some((*envelope, message.as_ref()?))))
+        let all = self.short.iter().chain(&self.long.nodes);
+        all.filter_map(|(envelope, message)| Some((*envelope, message.as_ref()?)))
     }
 
-    #[cold]
-    fn push_long(&mut self, envelope: Envelope, message: M) {
-        if !self.is_long {
-            self.is_long = true;
-            self.long.lists[EXACT].get_or_insert_default();
-            self.long.lists[IN_CONTEXT].get_or_insert_default();
-            for (envelope, message) in self.short.drain(..) {
-                self.long.push(envelope, message);
-            }
+    /// Looks through the first messages of the row; one that has more becomes long.
+    #[inline]
+    fn scan(&mut self, pattern: Pattern) -> Scan {
+        if self.is_long {
+            return Scan::Long;
         }
-        self.long.push(envelope, message);
+        let wanted = |(envelope, _): &(Envelope, Option<M>)| {
+            step();
+            pattern.matches(*envelope)
+        };
+        if let Some(at) = self.short.iter().take(SHORT).position(wanted) {
+            return Scan::Found(at);
+        }
+        if self.short.len() <= SHORT {
+            return Scan::None;
+        }
+        self.lengthen();
+        Scan::Long
+    }
+
+    /// The row's memory becomes the nodes': a flood is not held twice.
+    #[cold]
+    fn lengthen(&mut self) {
+        self.is_long = true;
+        self.long.list(Vec::from(std::mem::take(&mut self.short)));
     }
 
     #[inline(never)]
@@ -124,7 +147,8 @@ impl<M> Unexpected<M> {
     fn shorten(&mut self) {
         self.is_long = false;
         while let Some(node) = self.long.any() {
-            self.short.extend(self.long.remove(node));
+            let message = self.long.remove(node);
+            self.short.extend(message.map(|(envelope, message)| (envelope, Some(message))));
         }
         self.long.lists[1] = None;
         self.long.lists[2] = None;
@@ -135,6 +159,19 @@ impl<M> Unexpected<M> {
 }
 
 impl<M> LongUnexpected<M> {
+    /// Takes over `nodes`, in the order of their arrival, when there are no others.
+    fn list(&mut self, nodes: Vec<(Envelope, Option<M>)>) {
+        self.nodes = nodes;
+        self.free.clear();
+        self.len = self.nodes.len();
+        for kind in [EXACT, IN_CONTEXT] {
+            let Lists { heads, links } = self.lists[kind].get_or_insert_default();
+            for node in 0..self.len as u32 {
+                heads.push(links, node, key_under(&self.nodes, MASKS[kind]));
+            }
+        }
+    }
+
     fn push(&mut self, envelope: Envelope, message: M) {
         let node = place(&mut self.nodes, &mut self.free, (envelope, Some(message)));
         for (lists, mask) in self.lists.iter_mut().zip(MASKS) {
