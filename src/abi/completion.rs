@@ -11,6 +11,7 @@ use super::request::*;
 use super::status::{store_empty, store_status};
 use super::types::*;
 use crate::mpi::comm::Comm;
+use crate::mpi::request;
 use crate::mpi::status::Status;
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -39,10 +40,19 @@ fn plain(error: Error) -> (Error, Option<Rc<Comm>>) {
 
 /// Checks the array before anything is done with it.
 pub(super) fn all_named(hold: &Hold, handles: &[MPI_Request]) -> Result<Vec<Named>> {
-    let named_at = |(index, &handle): (usize, &MPI_Request)| {
-        named(hold, handle).map_err(|error| Error::new(error.class(), format!("request {index}: {}", error.text())))
-    };
+    let named_at = |(index, &handle): (usize, &MPI_Request)| named_at(hold, index, handle);
     handles.iter().enumerate().map(named_at).collect()
+}
+
+/// What the request at `index` of an array names.
+#[inline(always)]
+fn named_at(hold: &Hold, index: usize, handle: MPI_Request) -> Result<Named> {
+    named(hold, handle).map_err(|error| at_index(index, error))
+}
+
+#[cold]
+fn at_index(index: usize, error: Error) -> Error {
+    Error::new(error.class(), format!("request {index}: {}", error.text()))
 }
 
 /// The requests of an array call, and its outputs.
@@ -64,42 +74,51 @@ pub(super) fn store_nth(statuses: *mut MPI_Status, index: usize, status: &Status
     Ok(())
 }
 
-/// Finishes the requests at `which` (all of them over) and stores their statuses in a row.
+/// Finishes requests, all of them over, and stores their statuses in a row; `which` tells the index and the name of
+/// the one whose status comes to each of `places`.
+#[inline(always)]
 fn finish_all(
     hold: &mut Hold,
     handles: &mut [MPI_Request],
-    which: impl Iterator<Item = (usize, Named)>,
+    places: std::ops::Range<usize>,
+    which: impl Fn(&[MPI_Request], usize) -> (usize, Named),
     statuses: *mut MPI_Status,
 ) -> std::result::Result<(), (Error, Option<Rc<Comm>>)> {
-    let ended: Vec<Ended> = which
-        .map(|(index, named)| named.finish(hold, &mut handles[index]))
-        .collect();
-    let failed = ended.iter().find(|ended| ended.error.is_some());
-    for (index, one) in ended.iter().enumerate() {
-        let code = failed.map(|_| one.error.as_ref().map_or(MPI_SUCCESS, |error| errors().remember(error)));
-        store_nth(statuses, index, &one.status, code).map_err(plain)?;
-    }
-    match failed {
-        Some(Ended {
-            error: Some(error),
-            comm,
-            ..
-        }) => {
-            let text = format!("an operation failed; its status says which: {}", error.text());
-            Err((Error::new(Class::InStatus, text), comm.clone()))
+    let mut failed = None;
+    for place in places {
+        let (index, named) = which(handles, place);
+        let handle = &mut handles[index];
+        if failed.is_none()
+            && let Named::Key(key) = named
+            && let Some(stored) = request::finish_plain(hold, key, |status| store_nth(statuses, place, status, None))
+        {
+            *handle = MPI_REQUEST_NULL;
+            stored.map_err(plain)?;
+            continue;
         }
-        _ => Ok(()),
+        let ended = named.finish(hold, handle);
+        if let (Some(error), None) = (&ended.error, &failed) {
+            let text = format!("an operation failed; its status says which: {}", error.text());
+            failed = Some((Error::new(Class::InStatus, text), ended.comm.clone()));
+            succeeded(statuses, place);
+        }
+        let code = ended
+            .error
+            .as_ref()
+            .map_or(MPI_SUCCESS, |error| errors().remember(error));
+        store_nth(statuses, place, &ended.status, failed.is_some().then_some(code)).map_err(plain)?;
     }
+    failed.map_or(Ok(()), Err)
 }
 
-fn wait_all_over(hold: &mut Hold, named: &[Named]) -> Result<()> {
-    let mut over = 0;
-    hold.wait_until(None, |hold| {
-        while over < named.len() && named[over].is_over(hold) {
-            over += 1;
+/// Says of the first `count` statuses of a call that will fail that their operations have not.
+fn succeeded(statuses: *mut MPI_Status, count: usize) {
+    if statuses != MPI_STATUSES_IGNORE {
+        for index in 0..count {
+            // SAFETY: the call has stored these statuses.
+            unsafe { (*statuses.wrapping_add(index)).MPI_ERROR = MPI_SUCCESS };
         }
-        Ok(over == named.len())
-    })
+    }
 }
 
 /// Waits for one operation. MPI-4.1 §3.7.3.
@@ -120,6 +139,12 @@ fn finish_one(
     handle: &mut MPI_Request,
     status: *mut MPI_Status,
 ) -> std::result::Result<(), (Error, Option<Rc<Comm>>)> {
+    if let Named::Key(key) = named
+        && let Some(stored) = request::finish_plain(hold, key, |ended| store_status(status, ended))
+    {
+        *handle = MPI_REQUEST_NULL;
+        return stored.map_err(plain);
+    }
     let ended = named.finish(hold, handle);
     store_status(status, &ended.status).map_err(plain)?;
     ended.error.map_or(Ok(()), |error| Err((error, ended.comm)))
@@ -163,9 +188,25 @@ pub unsafe extern "C" fn MPI_Waitall(
 ) -> c_int {
     on_requests("MPI_Waitall", |hold| {
         let handles = handles(count, array_of_requests).map_err(plain)?;
-        let named = all_named(hold, handles).map_err(plain)?;
-        wait_all_over(hold, &named).map_err(plain)?;
-        finish_all(hold, handles, named.iter().copied().enumerate(), array_of_statuses)
+        for (index, &handle) in handles.iter().enumerate() {
+            named_at(hold, index, handle).map_err(plain)?;
+        }
+        let mut over = 0;
+        hold.wait_until(None, |hold| {
+            while over < handles.len() && Named::of(handles[over]).is_over(hold) {
+                over += 1;
+            }
+            Ok(over == handles.len())
+        })
+        .map_err(plain)?;
+        let which = 0..handles.len();
+        finish_all(
+            hold,
+            handles,
+            which,
+            |handles, index| (index, Named::of(handles[index])),
+            array_of_statuses,
+        )
     })
 }
 
@@ -186,7 +227,14 @@ pub unsafe extern "C" fn MPI_Testall(
         if !over {
             return Ok(());
         }
-        finish_all(hold, handles, named.iter().copied().enumerate(), array_of_statuses)
+        let which = 0..named.len();
+        finish_all(
+            hold,
+            handles,
+            which,
+            |_, index| (index, named[index]),
+            array_of_statuses,
+        )
     })
 }
 
@@ -279,7 +327,7 @@ fn finish_some(
     for (place, (index, _)) in places.iter_mut().zip(over) {
         *place = *index as c_int;
     }
-    finish_all(hold, handles, over.iter().copied(), statuses)
+    finish_all(hold, handles, 0..over.len(), |_, place| over[place], statuses)
 }
 
 /// Waits for at least one of several operations. MPI-4.1 §3.7.5.

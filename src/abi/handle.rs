@@ -33,7 +33,8 @@ pub enum Object {
     Stream = 15,
 }
 
-const KEY_MASK: u32 = (1 << KEY_BITS) - 1;
+/// The key bits of a handle.
+pub(super) const KEY_MASK: u32 = (1 << KEY_BITS) - 1;
 const PREDEFINED: u32 = 1;
 
 impl Object {

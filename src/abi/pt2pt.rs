@@ -8,7 +8,6 @@
 use super::constants::*;
 use super::edge::*;
 use super::types::*;
-use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::Comm;
 use crate::mpi::request::RequestKey;
@@ -19,24 +18,27 @@ use std::ffi::{c_int, c_void};
 ///
 /// # Errors
 /// `Count`, `Type` (null, freed, not committed), `Buffer` for a null address that is not MPI_BOTTOM.
-#[inline]
+#[inline(always)]
 pub fn buffer(state: &State, address: *const c_void, count: usize, datatype: MPI_Datatype) -> Result<Buffer> {
     let datatype = state.datatypes.committed(datatype)?;
     let buffer = Buffer::typed(address.cast_mut().cast(), count, datatype);
     if address.is_null() && datatype.true_lb() == 0 && !buffer.is_empty() {
-        fail!(
-            Buffer,
-            "the buffer is a null pointer, but {count} elements are to be transferred"
-        );
+        return Err(no_buffer(count));
     }
     Ok(buffer)
+}
+
+#[cold]
+fn no_buffer(count: usize) -> Error {
+    let text = format!("the buffer is a null pointer, but {count} elements are to be transferred");
+    Error::new(Class::Buffer, text)
 }
 
 /// Checks a rank argument: `Some` rank of the peers, or `None` for MPI_PROC_NULL.
 ///
 /// # Errors
 /// `Rank` for any other value.
-#[inline]
+#[inline(always)]
 pub fn dest(comm: &Comm, rank: c_int) -> Result<Option<u32>> {
     if (0..comm.peers().size() as c_int).contains(&rank) {
         return Ok(Some(rank as u32));
@@ -44,18 +46,21 @@ pub fn dest(comm: &Comm, rank: c_int) -> Result<Option<u32>> {
     if rank == MPI_PROC_NULL {
         return Ok(None);
     }
-    fail!(
-        Rank,
-        "Invalid rank has value {rank} but must be nonnegative and less than {}",
-        comm.peers().size()
-    )
+    Err(no_rank(comm, rank))
+}
+
+#[cold]
+fn no_rank(comm: &Comm, rank: c_int) -> Error {
+    let size = comm.peers().size();
+    let text = format!("Invalid rank has value {rank} but must be nonnegative and less than {size}");
+    Error::new(Class::Rank, text)
 }
 
 /// Checks a source argument: `Some` rank of the peers or MPI_ANY_SOURCE, or `None` for MPI_PROC_NULL.
 ///
 /// # Errors
 /// `Rank` for any other value.
-#[inline]
+#[inline(always)]
 pub fn source(comm: &Comm, rank: c_int) -> Result<Option<i32>> {
     if rank == MPI_ANY_SOURCE {
         return Ok(Some(rank));
@@ -67,12 +72,17 @@ pub fn source(comm: &Comm, rank: c_int) -> Result<Option<i32>> {
 ///
 /// # Errors
 /// `Tag` when it is negative.
-#[inline]
+#[inline(always)]
 pub fn send_tag(tag: c_int) -> Result<i32> {
-    if tag < 0 {
-        fail!(Tag, "Invalid tag, value is {tag} but must be nonnegative");
-    }
-    Ok(tag)
+    if tag < 0 { Err(no_tag(tag)) } else { Ok(tag) }
+}
+
+#[cold]
+fn no_tag(tag: c_int) -> Error {
+    Error::new(
+        Class::Tag,
+        format!("Invalid tag, value is {tag} but must be nonnegative"),
+    )
 }
 
 /// Checks the tag of a receive, which may be MPI_ANY_TAG.
@@ -88,7 +98,7 @@ pub fn recv_tag(tag: c_int) -> Result<i32> {
 ///
 /// # Errors
 /// `Rank`, `Tag`, and those of [`buffer`].
-#[inline]
+#[inline(always)]
 pub fn outgoing(
     state: &State,
     comm: &Comm,
@@ -107,7 +117,7 @@ pub fn outgoing(
 ///
 /// # Errors
 /// `Rank`, `Tag`, and those of [`buffer`].
-#[inline]
+#[inline(always)]
 pub fn incoming(
     state: &State,
     comm: &Comm,

@@ -8,7 +8,8 @@ use super::edge::*;
 use super::pt2pt::*;
 use super::status::store_status;
 use super::types::*;
-use crate::mpi::comm::Plane;
+use crate::mpi::buffer::Buffer;
+use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::pt2pt::persistent::{self, Operation};
 use crate::mpi::pt2pt::{self};
 use crate::mpi::request::{Request, RequestKey};
@@ -29,16 +30,38 @@ pub unsafe extern "C" fn MPI_Recv(
 ) -> c_int {
     on_comm("MPI_Recv", comm, |hold, comm| {
         let count = self::count(count, "count")?;
+        if let (Some(from), Some(room)) = row(hold, comm, (buf, count, datatype, source, tag))?
+            // SAFETY: the program owns the memory that it describes.
+            && let Some(received) = unsafe { pt2pt::recv_glancing(hold, comm, Plane::PointToPoint, room, from, tag) }
+        {
+            return store_status(status, &received);
+        }
         let (buffer, from) = incoming(hold, comm, buf, count, datatype, source, tag)?;
         let Some(from) = from else {
             return store_status(status, &Status::PROC_NULL);
         };
-        let request = match pt2pt::recv_started(hold, comm, Plane::PointToPoint, buffer, from, tag)? {
-            Ok(received) => return store_status(status, &received),
-            Err(request) => request,
-        };
+        let request = pt2pt::recv_waiting(hold, comm, Plane::PointToPoint, buffer, from, tag)?;
         received(hold, request, status)
     })
+}
+
+/// Source and room of a receive whose buffer lies in a row; both `None` when it does not.
+///
+/// # Errors
+/// As [`incoming`].
+#[inline(always)]
+#[allow(clippy::type_complexity)]
+fn row(
+    hold: &Hold,
+    comm: &Comm,
+    (buf, count, datatype, source, tag): (*mut c_void, usize, MPI_Datatype, c_int, c_int),
+) -> Result<(Option<i32>, Option<(*mut u8, usize)>)> {
+    let from = self::source(comm, source)?;
+    recv_tag(tag)?;
+    let datatype = hold.datatypes.committed(datatype)?;
+    let row = Buffer::row(buf.cast(), count, datatype);
+    // What is wrong with a null buffer is for `incoming` to say.
+    Ok((from, row.filter(|(address, len)| !address.is_null() || *len == 0)))
 }
 
 /// Ends a blocking receive: the status is stored even if the message was too long.
@@ -65,8 +88,13 @@ pub unsafe extern "C" fn MPI_Irecv(
 ) -> c_int {
     on_comm("MPI_Irecv", comm, |hold, comm| {
         let count = self::count(count, "count")?;
-        let (buffer, from) = incoming(hold, comm, buf, count, datatype, source, tag)?;
         load(request, "request")?;
+        if let (Some(from), Some((address, len))) = row(hold, comm, (buf, count, datatype, source, tag))? {
+            let buffer = Buffer::bytes(address, len);
+            let key = pt2pt::irecv(hold, comm, Plane::PointToPoint, buffer, from, tag)?;
+            return store_request(request, key);
+        }
+        let (buffer, from) = incoming(hold, comm, buf, count, datatype, source, tag)?;
         let key = match from {
             Some(from) => pt2pt::irecv(hold, comm, Plane::PointToPoint, buffer, from, tag)?,
             None => hold.add_request(Request::over(Status::PROC_NULL))?,

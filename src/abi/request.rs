@@ -8,6 +8,7 @@
 use super::completion::{all_named, all_over, first_over, poll, store_nth};
 use super::constants::*;
 use super::edge::*;
+use super::handle::KEY_MASK;
 use super::status::{store_empty, store_status};
 use super::types::*;
 use crate::fail;
@@ -31,6 +32,7 @@ pub(super) enum Named {
 }
 
 /// Looks a handle up.
+#[inline(always)]
 pub(super) fn named(state: &State, handle: MPI_Request) -> Result<Named> {
     match handle {
         MPI_REQUEST_NULL => Ok(Named::Null),
@@ -41,14 +43,18 @@ pub(super) fn named(state: &State, handle: MPI_Request) -> Result<Named> {
                 Request {
                     kind: Kind::Matched(..),
                     ..
-                } => {
-                    fail!(Request, "handle {handle:#x} names a matched message, not a request")
-                }
+                } => Err(matched(handle)),
                 Request { detached: true, .. } => Err(Object::Request.stale(handle)),
                 _ => Ok(Named::Key(key)),
             }
         }
     }
+}
+
+#[cold]
+fn matched(handle: MPI_Request) -> Error {
+    let text = format!("handle {handle:#x} names a matched message, not a request");
+    Error::new(Class::Request, text)
 }
 
 /// The live request under `handle`.
@@ -64,6 +70,17 @@ pub fn key_of(state: &State, handle: MPI_Request) -> Result<RequestKey> {
 }
 
 impl Named {
+    /// What a handle names that [`named`] has found to name something.
+    #[inline(always)]
+    pub(super) fn of(handle: MPI_Request) -> Named {
+        match handle {
+            MPI_REQUEST_NULL => Named::Null,
+            REQUEST_SENT => Named::Sent,
+            _ => Named::Key(handle as u32 & KEY_MASK),
+        }
+    }
+
+    #[inline(always)]
     pub(super) fn is_over(self, state: &State) -> bool {
         match self {
             Named::Key(key) => state.is_over(key),

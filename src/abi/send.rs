@@ -15,82 +15,102 @@ use crate::mpi::pt2pt::{self, Mode};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
+/// Arguments of a send in the order of the C functions: address, count, datatype, destination, tag.
+type Arguments = (*const c_void, i64, MPI_Datatype, c_int, c_int);
+
+/// The short way of a message in a row that goes through the ring without waiting: what is known of it stays in
+/// registers. False, and nothing done, when it cannot go.
+///
+/// # Errors
+/// As [`outgoing`].
+#[inline(always)]
+fn at_once(hold: &mut Hold, comm: &Comm, (buf, count, datatype, dest, tag): Arguments) -> Result<bool> {
+    let count = self::count(count, "count")?;
+    let to = self::dest(comm, dest)?;
+    send_tag(tag)?;
+    let datatype = hold.datatypes.committed(datatype)?;
+    let (Some(to), Some((address, len))) = (to, Buffer::row(buf.cast_mut().cast(), count, datatype)) else {
+        return Ok(false);
+    };
+    if buf.is_null() && address.is_null() && len > 0 {
+        return Ok(false);
+    }
+    // SAFETY: the program owns the bytes that it describes.
+    unsafe { pt2pt::send_row(hold, comm, Plane::PointToPoint, (address, len), to, tag) }
+}
+
 /// Starts a send; one that is over at once needs no request of its own.
-#[inline]
+#[inline(never)]
 fn start(
     hold: &mut Hold,
     comm: &Rc<Comm>,
-    buffer: Buffer,
-    to: Option<u32>,
-    tag: i32,
+    (buf, count, datatype, dest, tag): Arguments,
     mode: Option<Mode>,
     request: *mut MPI_Request,
 ) -> Result<()> {
+    let count = self::count(count, "count")?;
+    let (buffer, to) = outgoing(hold, comm, buf, count, datatype, dest, tag)?;
     load(request, "request")?;
     let Some(to) = to else {
         return store(request, "request", REQUEST_SENT);
     };
-    let at_once = match mode {
-        Some(Mode::Synchronous) => false,
-        Some(_) => pt2pt::send_inline(hold, comm, Plane::PointToPoint, &buffer, to, tag)?,
-        None => {
-            pt2pt::bsend(hold, comm, buffer.clone(), to, tag)?;
-            true
-        }
-    };
-    if at_once {
+    let Some(mode) = mode else {
+        pt2pt::bsend(hold, comm, buffer, to, tag)?;
         return store(request, "request", REQUEST_SENT);
-    }
-    let mode = mode.unwrap_or(Mode::Standard);
+    };
     let key = pt2pt::isend(hold, comm, Plane::PointToPoint, buffer, to, tag, mode)?;
     store_request(request, key)
 }
 
 /// What an argument list describes, sent in `mode` (buffered: `None`).
-#[inline]
-fn send_now(
-    name: &'static str,
-    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
-    mode: Option<Mode>,
-) -> c_int {
+#[inline(always)]
+fn send_now(name: &'static str, arguments: Arguments, comm: MPI_Comm, mode: Option<Mode>) -> c_int {
     on_comm(name, comm, |hold, comm| {
-        let count = self::count(count, "count")?;
-        let (buffer, to) = outgoing(hold, comm, buf, count, datatype, dest, tag)?;
-        let Some(to) = to else { return Ok(()) };
-        match mode {
-            Some(mode) => pt2pt::send(hold, comm, Plane::PointToPoint, buffer, to, tag, mode),
-            None => pt2pt::bsend(hold, comm, buffer, to, tag),
+        if matches!(mode, Some(Mode::Standard | Mode::Ready)) && at_once(hold, comm, arguments)? {
+            return Ok(());
         }
+        send_other(hold, comm, arguments, mode)
     })
 }
 
+#[inline(never)]
+fn send_other(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    (buf, count, datatype, dest, tag): Arguments,
+    mode: Option<Mode>,
+) -> Result<()> {
+    let count = self::count(count, "count")?;
+    let (buffer, to) = outgoing(hold, comm, buf, count, datatype, dest, tag)?;
+    let Some(to) = to else { return Ok(()) };
+    match mode {
+        Some(mode) => pt2pt::send(hold, comm, Plane::PointToPoint, buffer, to, tag, mode),
+        None => pt2pt::bsend(hold, comm, buffer, to, tag),
+    }
+}
+
 /// The same, started.
-#[inline]
+#[inline(always)]
 fn send_started(
     name: &'static str,
-    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
-    dest: c_int,
-    tag: c_int,
+    arguments: Arguments,
     comm: MPI_Comm,
     mode: Option<Mode>,
     request: *mut MPI_Request,
 ) -> c_int {
     on_comm(name, comm, |hold, comm| {
-        let count = self::count(count, "count")?;
-        let (buffer, to) = outgoing(hold, comm, buf, count, datatype, dest, tag)?;
-        start(hold, comm, buffer, to, tag, mode, request)
+        load(request, "request")?;
+        if matches!(mode, Some(Mode::Standard | Mode::Ready)) && at_once(hold, comm, arguments)? {
+            return store(request, "request", REQUEST_SENT);
+        }
+        start(hold, comm, arguments, mode, request)
     })
 }
 
 /// The same, as a persistent request.
 fn send_described(
     name: &'static str,
-    (buf, count, datatype): (*const c_void, i64, MPI_Datatype),
-    dest: c_int,
-    tag: c_int,
+    (buf, count, datatype, dest, tag): Arguments,
     comm: MPI_Comm,
     mode: Option<Mode>,
     request: *mut MPI_Request,
@@ -122,9 +142,7 @@ pub unsafe extern "C" fn MPI_Send(
 ) -> c_int {
     send_now(
         "MPI_Send",
-        (buf, count.into(), datatype),
-        dest,
-        tag,
+        (buf, count.into(), datatype, dest, tag),
         comm,
         Some(Mode::Standard),
     )
@@ -144,9 +162,7 @@ pub unsafe extern "C" fn MPI_Isend(
 ) -> c_int {
     send_started(
         "MPI_Isend",
-        (buf, count.into(), datatype),
-        dest,
-        tag,
+        (buf, count.into(), datatype, dest, tag),
         comm,
         Some(Mode::Standard),
         request,
@@ -167,9 +183,7 @@ pub unsafe extern "C" fn MPI_Send_init(
 ) -> c_int {
     send_described(
         "MPI_Send_init",
-        (buf, count.into(), datatype),
-        dest,
-        tag,
+        (buf, count.into(), datatype, dest, tag),
         comm,
         Some(Mode::Standard),
         request,
@@ -189,9 +203,7 @@ pub unsafe extern "C" fn MPI_Ssend(
 ) -> c_int {
     send_now(
         "MPI_Ssend",
-        (buf, count.into(), datatype),
-        dest,
-        tag,
+        (buf, count.into(), datatype, dest, tag),
         comm,
         Some(Mode::Synchronous),
     )
@@ -211,9 +223,7 @@ pub unsafe extern "C" fn MPI_Issend(
 ) -> c_int {
     send_started(
         "MPI_Issend",
-        (buf, count.into(), datatype),
-        dest,
-        tag,
+        (buf, count.into(), datatype, dest, tag),
         comm,
         Some(Mode::Synchronous),
         request,
@@ -234,9 +244,7 @@ pub unsafe extern "C" fn MPI_Ssend_init(
 ) -> c_int {
     send_described(
         "MPI_Ssend_init",
-        (buf, count.into(), datatype),
-        dest,
-        tag,
+        (buf, count.into(), datatype, dest, tag),
         comm,
         Some(Mode::Synchronous),
         request,
@@ -256,9 +264,7 @@ pub unsafe extern "C" fn MPI_Rsend(
 ) -> c_int {
     send_now(
         "MPI_Rsend",
-        (buf, count.into(), datatype),
-        dest,
-        tag,
+        (buf, count.into(), datatype, dest, tag),
         comm,
         Some(Mode::Ready),
     )
@@ -278,9 +284,7 @@ pub unsafe extern "C" fn MPI_Irsend(
 ) -> c_int {
     send_started(
         "MPI_Irsend",
-        (buf, count.into(), datatype),
-        dest,
-        tag,
+        (buf, count.into(), datatype, dest, tag),
         comm,
         Some(Mode::Ready),
         request,
@@ -301,9 +305,7 @@ pub unsafe extern "C" fn MPI_Rsend_init(
 ) -> c_int {
     send_described(
         "MPI_Rsend_init",
-        (buf, count.into(), datatype),
-        dest,
-        tag,
+        (buf, count.into(), datatype, dest, tag),
         comm,
         Some(Mode::Ready),
         request,
@@ -321,7 +323,7 @@ pub unsafe extern "C" fn MPI_Bsend(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    send_now("MPI_Bsend", (buf, count.into(), datatype), dest, tag, comm, None)
+    send_now("MPI_Bsend", (buf, count.into(), datatype, dest, tag), comm, None)
 }
 
 /// Nonblocking buffered send. MPI-4.1 §3.7.2.
@@ -338,9 +340,7 @@ pub unsafe extern "C" fn MPI_Ibsend(
 ) -> c_int {
     send_started(
         "MPI_Ibsend",
-        (buf, count.into(), datatype),
-        dest,
-        tag,
+        (buf, count.into(), datatype, dest, tag),
         comm,
         None,
         request,
@@ -361,9 +361,7 @@ pub unsafe extern "C" fn MPI_Bsend_init(
 ) -> c_int {
     send_described(
         "MPI_Bsend_init",
-        (buf, count.into(), datatype),
-        dest,
-        tag,
+        (buf, count.into(), datatype, dest, tag),
         comm,
         None,
         request,

@@ -93,8 +93,17 @@ pub enum Arrival {
 pub enum Glance {
     /// No record.
     Nothing,
-    /// A whole message in the ring: envelope, bytes (there until [`Channel::consume`]), how many.
-    Whole(u64, *const u8, usize),
+    /// A whole message in the ring; it lies there until [`Channel::leave`].
+    Whole {
+        /// Its envelope.
+        envelope: u64,
+        /// Its bytes.
+        data: *const u8,
+        /// How many.
+        len: usize,
+        /// How many of them lie in the byte ring.
+        outside: u32,
+    },
     /// A record for [`Channel::poll`].
     Other,
 }
@@ -181,9 +190,9 @@ impl<B: Bytes> Channel<B> {
         self.leave(from, bytes);
     }
 
-    /// Leaves a slot to its writer, which may sleep because the ring was full.
-    #[inline]
-    fn leave(&mut self, from: u32, bytes: u32) {
+    /// Leaves a slot, and the `bytes` outside it, to the writer, which may sleep because the ring was full.
+    #[inline(always)]
+    pub fn leave(&mut self, from: u32, bytes: u32) {
         if self.rings[from as usize].advance(bytes) {
             self.ring_bell(from);
         }
@@ -202,9 +211,9 @@ impl<B: Bytes> Channel<B> {
         self.ring_bell(from);
     }
 
-    /// Looks at the next slot of the ring from `from` only. The caller then consumes a whole message or
-    /// leaves it to the next poll.
-    #[inline]
+    /// Looks at the next slot of the ring from `from` only. The caller then takes a whole message and leaves
+    /// its slot, or lets it be.
+    #[inline(always)]
     pub fn glance(&self, from: u32) -> Glance {
         let ring = &self.rings[from as usize];
         match ring.peek() {
@@ -213,11 +222,21 @@ impl<B: Bytes> Channel<B> {
                 kind: kind::INLINE,
                 len,
                 ..
-            }) if len as usize <= INLINE => Glance::Whole(ring.envelope(), ring.payload(), len as usize),
+            }) if len as usize <= INLINE => Glance::Whole {
+                envelope: ring.envelope(),
+                data: ring.payload(),
+                len: len as usize,
+                outside: 0,
+            },
             Some(Header {
                 kind: kind::BYTES, len, ..
             }) => match ring.bytes(len) {
-                Ok(data) => Glance::Whole(ring.envelope(), data.as_ptr(), len as usize),
+                Ok(data) => Glance::Whole {
+                    envelope: ring.envelope(),
+                    data: data.as_ptr(),
+                    len: len as usize,
+                    outside: len,
+                },
                 Err(Junk) => Glance::Other,
             },
             Some(_) => Glance::Other,
@@ -339,7 +358,7 @@ impl<B: Bytes> Channel<B> {
         self.control(offered.from, Record::clear(offered.id, token, wanted as u64))
     }
 
-    #[inline]
+    #[inline(always)]
     fn ring_bell(&self, to: u32) {
         let bell = &self.segment.rank(to).bell;
         if bell.ring(self.barriers) {

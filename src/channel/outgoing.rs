@@ -170,28 +170,38 @@ impl<B: Bytes> Channel<B> {
         way
     }
 
-    /// Sends `len <= 48` bytes at `data` if that needs no waiting; false when it does.
+    /// Sends the `len` bytes at `data` if they go through the ring and that needs no waiting; false otherwise.
     ///
     /// # Safety
     /// `data` is readable for `len` bytes.
     ///
-    /// Cost: one cache line to the receiver; no system call, lock, allocation or read-modify-write.
-    #[inline]
-    pub unsafe fn send_inline(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
+    /// Cost: a cache line to the receiver for up to 48 bytes, then one more for each 64; no system call, lock,
+    /// allocation or read-modify-write.
+    #[inline(always)]
+    pub unsafe fn send_row(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
+        let fault = |Junk| Fault { from: to };
         let out = &mut self.out[to as usize];
-        if !out.messages.is_empty() || !out.producer.has_slot().map_err(|Junk| Fault { from: to })? {
+        if !out.messages.is_empty() || !out.producer.has_slot().map_err(fault)? {
             return Ok(false);
         }
-        let mut words = [0u64; INLINE_WORDS];
-        // SAFETY: the caller's promise; `words` has 48 bytes.
-        unsafe { copy::few(data, words.as_mut_ptr().cast(), len) };
-        let header = Header {
-            kind: kind::INLINE,
-            aux: 0,
-            len: len as u32,
-        };
-        out.producer.push(header, envelope, &words[..len.div_ceil(8)]);
-        self.counters.inline += 1;
+        if len <= INLINE {
+            let (kind, len) = (kind::INLINE, len as u32);
+            // SAFETY: the caller's promise.
+            unsafe { out.producer.push_bytes(Header { kind, aux: 0, len }, envelope, data) };
+            self.counters.inline += 1;
+        } else {
+            if len > self.ring_max {
+                return Ok(false);
+            }
+            let (kind, len) = (kind::BYTES, len as u32);
+            let Some(room) = out.producer.reserve(len).map_err(fault)? else {
+                return Ok(false);
+            };
+            // SAFETY: the caller's promise; the room was reserved for the whole message.
+            unsafe { copy::bytes(data, room.as_ptr(), len as usize) };
+            out.producer.push(Header { kind, aux: 0, len }, envelope, &[]);
+            self.counters.ring += 1;
+        }
         self.ring_bell(to);
         Ok(true)
     }

@@ -45,10 +45,10 @@ impl Buffer {
     }
 
     /// `count` elements of `datatype` at `address`; gap-free types become plain bytes.
+    #[inline(always)]
     pub fn typed(address: *mut u8, count: usize, datatype: &Rc<Datatype>) -> Buffer {
-        if datatype.is_contiguous() || count == 0 {
-            let first = address.wrapping_offset(datatype.true_lb());
-            return Buffer::bytes(first, count * datatype.size());
+        if let Some((first, len)) = Buffer::row(address, count, datatype) {
+            return Buffer::bytes(first, len);
         }
         Buffer {
             address,
@@ -57,6 +57,13 @@ impl Buffer {
                 datatype: datatype.clone(),
             },
         }
+    }
+
+    /// Where `count` elements of `datatype` at `address` lie in a row, and how many bytes they are, if they do.
+    #[inline(always)]
+    pub fn row(address: *mut u8, count: usize, datatype: &Datatype) -> Option<(*mut u8, usize)> {
+        let first = address.wrapping_offset(datatype.true_lb());
+        (datatype.is_contiguous() || count == 0).then_some((first, count * datatype.size()))
     }
 
     /// A copy of `buffer`'s bytes in memory of ours.

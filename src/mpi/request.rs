@@ -62,10 +62,19 @@ pub enum Kind {
 pub struct Receive {
     /// Where the message goes.
     pub buffer: Buffer,
-    /// Its place in the queue of posted receives, while it has one.
-    pub posted: Option<Token>,
-    /// The message it took, while its bytes come in pieces.
-    pub coming: Option<Coming>,
+    /// What it waits for.
+    pub stage: Stage,
+}
+
+/// What a receive waits for.
+#[derive(Clone, Copy, Debug)]
+pub enum Stage {
+    /// It has just begun.
+    New,
+    /// A message; this is its place in the queue of posted receives.
+    Posted(Token),
+    /// The rest of the message it took, whose bytes come in pieces.
+    Coming(Coming),
 }
 
 /// A message that comes in pieces for a receive.
@@ -101,9 +110,28 @@ pub struct Outcome {
     pub kept: bool,
 }
 
+impl Receive {
+    /// A receive into `buffer` that has just begun.
+    #[inline(always)]
+    pub fn new(buffer: Buffer) -> Receive {
+        Receive {
+            buffer,
+            stage: Stage::New,
+        }
+    }
+
+    /// The message it took, while its bytes come in pieces.
+    pub fn coming(&self) -> Option<Coming> {
+        match self.stage {
+            Stage::Coming(coming) => Some(coming),
+            _ => None,
+        }
+    }
+}
+
 impl Request {
     /// A request under way.
-    #[inline]
+    #[inline(always)]
     pub fn new(kind: Kind, comm: Option<Rc<Comm>>) -> Request {
         Request {
             kind,
@@ -131,11 +159,19 @@ impl State {
     ///
     /// # Errors
     /// `NoMem` when there are 2^22 already.
-    #[inline]
     pub fn add_request(&mut self, request: Request) -> Result<RequestKey> {
-        match self.requests.insert(request) {
+        self.make_request(|| request)
+    }
+
+    /// Stores the request that `make` makes.
+    ///
+    /// # Errors
+    /// As [`State::add_request`].
+    #[inline(always)]
+    pub fn make_request(&mut self, make: impl FnOnce() -> Request) -> Result<RequestKey> {
+        match self.requests.insert_with(make) {
             Some(key) => Ok(key),
-            None => fail!(NoMem, "there are 4194304 requests already; complete or free some"),
+            None => too_many(),
         }
     }
 
@@ -159,8 +195,20 @@ impl State {
     }
 
     /// Whether a wait for the request would return at once. An inactive persistent request counts.
-    #[inline]
+    #[inline(always)]
     pub fn is_over(&self, key: RequestKey) -> bool {
+        match self.requests.get(key) {
+            Some(Request {
+                kind: Kind::Recv(_) | Kind::Send(_),
+                done,
+                ..
+            }) => done.is_some(),
+            _ => self.is_other_over(key),
+        }
+    }
+
+    #[inline(never)]
+    fn is_other_over(&self, key: RequestKey) -> bool {
         match self.requests.get(key) {
             Some(Request {
                 kind: Kind::Persistent(persistent),
@@ -184,6 +232,11 @@ impl State {
         matches!(self.requests.get(key),
             Some(Request { kind: Kind::Persistent(persistent), .. }) if persistent.active.is_none())
     }
+}
+
+#[cold]
+fn too_many() -> Result<RequestKey> {
+    fail!(NoMem, "there are 4194304 requests already; complete or free some")
 }
 
 /// How a request that is over ended; it stays as it is (`MPI_Request_get_status`).
@@ -210,6 +263,25 @@ pub fn inspect(hold: &mut Hold, key: RequestKey) -> (Status, Result<()>) {
         request => request.and_then(|request| request.done).unwrap_or(Status::EMPTY),
     };
     (status, Ok(()))
+}
+
+/// Shows the status of a plain send or receive that is over without an error to `look`, and frees it; `None` for any
+/// other request, which stays as it is.
+#[inline(always)]
+pub fn finish_plain<R>(state: &mut State, key: RequestKey, look: impl FnOnce(&Status) -> R) -> Option<R> {
+    match state.requests.get(key)? {
+        Request {
+            kind: Kind::Send(_) | Kind::Recv(_) | Kind::Over,
+            done: Some(status),
+            error: None,
+            ..
+        } => {
+            let seen = look(status);
+            state.requests.discard(key);
+            Some(seen)
+        }
+        _ => None,
+    }
 }
 
 /// Takes the outcome of a request that is over. A persistent one becomes inactive, any other is freed.
@@ -326,7 +398,8 @@ pub fn cancel(hold: &mut Hold, key: RequestKey) -> Result<()> {
     };
     let back = match &request.kind {
         Kind::Recv(Receive {
-            posted: Some(token), ..
+            stage: Stage::Posted(token),
+            ..
         }) => state.engine.posted.cancel(*token),
         Kind::Send(Some(id)) if request.done.is_none() => state.engine.channel.withdraw(*id),
         Kind::Persistent(persistent) => {

@@ -37,23 +37,33 @@ impl<T> Table<T> {
 
     /// Stores `value`; `None` when 2^22 objects live already.
     pub fn insert(&mut self, value: T) -> Option<u32> {
+        self.insert_with(|| value)
+    }
+
+    /// Stores what `make` makes, where it stays, without a copy; `None` when 2^22 objects live already.
+    #[inline(always)]
+    pub fn insert_with(&mut self, make: impl FnOnce() -> T) -> Option<u32> {
         let index = match self.free.pop() {
             Some(index) => index,
-            None => {
-                let index = self.slots.len() as u32;
-                if index >> INDEX_BITS != 0 {
-                    return None;
-                }
-                self.slots.push(Slot {
-                    generation: 0,
-                    value: None,
-                });
-                index
-            }
+            None => self.grow()?,
         };
         let slot = &mut self.slots[index as usize];
-        slot.value = Some(value);
+        slot.value.get_or_insert_with(make);
         Some(slot.generation << INDEX_BITS | index)
+    }
+
+    /// The index of a new slot; `None` when there are as many as there may be.
+    #[cold]
+    fn grow(&mut self) -> Option<u32> {
+        let index = self.slots.len() as u32;
+        if index >> INDEX_BITS != 0 {
+            return None;
+        }
+        self.slots.push(Slot {
+            generation: 0,
+            value: None,
+        });
+        Some(index)
     }
 
     /// The object under `key`, if it lives.
@@ -86,6 +96,19 @@ impl<T> Table<T> {
         slot.generation = (slot.generation + 1) % GENERATIONS;
         self.free.push(key & ((1 << INDEX_BITS) - 1));
         Some(value)
+    }
+
+    /// Drops the object under `key`, if it lives, where it is; its key is stale from now on.
+    #[inline]
+    pub fn discard(&mut self, key: u32) {
+        let Some(slot) = self.slots.get_mut(Self::index(key)) else {
+            return;
+        };
+        if slot.generation == key >> INDEX_BITS && slot.value.is_some() {
+            slot.value = None;
+            slot.generation = (slot.generation + 1) % GENERATIONS;
+            self.free.push(Self::index(key) as u32);
+        }
     }
 
     /// How many objects live.
@@ -126,6 +149,13 @@ mod tests {
         assert_eq!(table.remove(first), None);
         assert_eq!(table.get(second), Some(&'b'));
         assert_eq!(table.len(), 1);
+        table.discard(first);
+        assert_eq!(table.len(), 1);
+        table.discard(second);
+        table.discard(second);
+        assert_eq!(table.get(second), None);
+        assert_eq!(table.len(), 0);
+        assert_ne!(table.insert('c').unwrap(), second);
     }
 
     #[test]

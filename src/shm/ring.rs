@@ -23,6 +23,7 @@
 #![allow(unsafe_code)]
 
 use super::sync::{AtomicU64, Ordering};
+use crate::sys::copy;
 use std::ptr::NonNull;
 
 /// Bytes of payload in a slot.
@@ -161,10 +162,28 @@ impl Producer {
     #[inline]
     pub fn push(&mut self, header: Header, envelope: u64, payload: &[u64]) {
         let slot = self.place.slot(self.head);
-        slot.envelope.store(envelope, Ordering::Relaxed);
         for (word, value) in slot.payload.iter().zip(payload) {
             word.store(*value, Ordering::Relaxed);
         }
+        self.publish(header, envelope);
+    }
+
+    /// As [`Producer::push`], with the `header.len` bytes at `data` as the payload.
+    ///
+    /// # Safety
+    /// `header.len` is at most [`INLINE`], and `data` is readable for that many bytes.
+    #[inline]
+    pub unsafe fn push_bytes(&mut self, header: Header, envelope: u64, data: *const u8) {
+        let slot = self.place.slot(self.head);
+        // SAFETY: the caller's promise; until the header word is stored the slot is the writer's alone.
+        unsafe { copy::few(data, slot.payload.as_ptr().cast_mut().cast(), header.len as usize) };
+        self.publish(header, envelope);
+    }
+
+    #[inline]
+    fn publish(&mut self, header: Header, envelope: u64) {
+        let slot = self.place.slot(self.head);
+        slot.envelope.store(envelope, Ordering::Relaxed);
         let lap = u64::from((self.head >> self.lap_shift).wrapping_add(1) as u16);
         let head = lap << 48 | u64::from(header.kind) << 40 | u64::from(header.aux) << 32 | u64::from(header.len);
         slot.head.store(head, Ordering::Release);

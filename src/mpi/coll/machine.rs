@@ -272,7 +272,7 @@ impl Running {
             if let Message::Send { to, slice } = *message {
                 let buffer = operation.buffer(&mut self.scratch, slice);
                 let comm = &operation.comm;
-                if !pt2pt::send_inline(hold, comm, Plane::Collective, &buffer, to, self.tag)? {
+                if !pt2pt::send_at_once(hold, comm, Plane::Collective, &buffer, to, self.tag)? {
                     let mode = Mode::Standard;
                     let key = pt2pt::isend(hold, comm, Plane::Collective, buffer, to, self.tag, mode)?;
                     self.pending.push((key, None));

@@ -51,10 +51,7 @@ impl Datatypes {
     pub fn committed(&self, handle: i32) -> Result<&Rc<Datatype>> {
         let datatype = self.get(handle)?;
         if !datatype.is_committed() {
-            fail!(
-                Type,
-                "the datatype {handle:#x} is not committed: call MPI_Type_commit first"
-            );
+            return Err(uncommitted(handle));
         }
         Ok(datatype)
     }
@@ -132,6 +129,12 @@ impl Datatypes {
         datatype.handles.set(datatype.handles.get() - 1);
         Ok(datatype)
     }
+}
+
+#[cold]
+fn uncommitted(handle: i32) -> Error {
+    let text = format!("the datatype {handle:#x} is not committed: call MPI_Type_commit first");
+    Error::new(Class::Type, text)
 }
 
 #[cold]

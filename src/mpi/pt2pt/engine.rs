@@ -9,12 +9,13 @@ use super::matching::{Envelope, Posted, Unexpected};
 use super::unexpected::{Arriving, Stored};
 use crate::channel::packet::{Offered, Portion};
 use crate::channel::pull::Brought;
-use crate::channel::{Arrival, Bytes, Channel, Fault};
-use crate::mpi::buffer::Buffer;
+use crate::channel::{Arrival, Bytes, Channel, Fault, Glance};
+use crate::mpi::buffer::{Buffer, Layout};
 use crate::mpi::error::{Class, Error, Result};
-use crate::mpi::request::{Coming, Kind, Receive, RequestKey};
+use crate::mpi::request::{Coming, Kind, Receive, Request, RequestKey, Stage};
 use crate::mpi::status::Status;
 use crate::mpi::world::{Hold, State};
+use crate::sys::copy;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -90,7 +91,7 @@ pub fn fault(fault: Fault) -> Error {
 #[inline]
 pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
     let state: &mut State = hold;
-    let mut count = 0;
+    let mut count = first.map_or(0, |source| state.drain(source, STEP));
     while count < STEP {
         let Some(arrival) = state.engine.channel.poll(first).map_err(fault)? else {
             break;
@@ -105,6 +106,7 @@ pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
             } => {
                 state.message(Envelope(envelope), data, len);
                 state.engine.channel.consume(from);
+                count += state.drain(from, STEP.saturating_sub(count));
             }
             Arrival::Portion {
                 from,
@@ -178,8 +180,54 @@ impl State {
         }
     }
 
+    /// Deals with the next whole messages in the ring from `from`, with `most` of them at most; with how many.
+    #[inline(always)]
+    fn drain(&mut self, from: u32, most: usize) -> usize {
+        let mut count = 0;
+        while count < most
+            && let Glance::Whole {
+                envelope,
+                data,
+                len,
+                outside,
+            } = self.engine.channel.glance(from)
+        {
+            self.message(Envelope(envelope), data, len);
+            self.engine.channel.leave(from, outside);
+            count += 1;
+        }
+        count
+    }
+
     /// Copies a whole message into the receive's buffer and completes it.
+    #[inline(always)]
     fn fill(&mut self, key: RequestKey, envelope: Envelope, data: *const u8, len: usize) {
+        if let Some(Request {
+            kind: Kind::Recv(receive),
+            done,
+            detached: false,
+            ..
+        }) = self.requests.get_mut(key)
+            && let Layout::Bytes(room) = receive.buffer.layout
+            && len <= room
+        {
+            // SAFETY: `data` holds `len` bytes, the channel's promise or ours; the program owns the buffer.
+            unsafe { copy::bytes(data, receive.buffer.address, len) };
+            *done = Some(Status {
+                source: envelope.source() as i32,
+                tag: envelope.tag(),
+                error: 0,
+                bytes: len as u64,
+                cancelled: false,
+            });
+            return;
+        }
+        self.fill_other(key, envelope, data, len);
+    }
+
+    /// The same for any receive and any length.
+    #[inline(never)]
+    fn fill_other(&mut self, key: RequestKey, envelope: Envelope, data: *const u8, len: usize) {
         let Some(receive) = self.receive(key) else { return };
         let room = receive.buffer.len();
         // SAFETY: `data` holds `len` bytes, the channel's promise or ours.
@@ -188,6 +236,7 @@ impl State {
         self.complete(key, status, error);
     }
 
+    #[inline(always)]
     fn message(&mut self, envelope: Envelope, data: *const u8, len: usize) {
         match self.engine.posted.take(envelope) {
             Some(key) => self.fill(key, envelope, data, len),
@@ -205,16 +254,13 @@ impl State {
         if portion.offset == 0 {
             let stream = match self.engine.posted.take(envelope) {
                 Some(key) => {
-                    let coming = |wanted| {
-                        Some(Coming {
+                    if let Some(receive) = self.receive(key) {
+                        receive.stage = Stage::Coming(Coming {
                             from,
                             envelope,
                             len: total,
-                            wanted,
-                        })
-                    };
-                    if let Some(receive) = self.receive(key) {
-                        receive.coming = coming(total.min(receive.buffer.len()));
+                            wanted: total.min(receive.buffer.len()),
+                        });
                     }
                     Stream::Request(key)
                 }
@@ -254,7 +300,7 @@ impl State {
 
     /// A portion of the offer that the receive `token` has taken.
     fn data(&mut self, from: u32, token: u32, portion: &Portion) -> Result<()> {
-        let coming = self.receive(token).and_then(|receive| receive.coming);
+        let coming = self.receive(token).and_then(|receive| receive.coming());
         match coming {
             Some(coming) if coming.from == from && portion.total == coming.wanted as u64 => {
                 self.land(from, token, portion)
@@ -280,7 +326,7 @@ impl State {
         let Some(receive) = self.receive(key) else {
             return Err(fault(Fault { from }));
         };
-        let (Some(coming), buffer) = (receive.coming, receive.buffer.clone()) else {
+        let (Some(coming), buffer) = (receive.coming(), receive.buffer.clone()) else {
             return Err(fault(Fault { from }));
         };
         let copy = |position: usize, data: *const u8, len: usize| {
@@ -349,7 +395,7 @@ impl State {
         };
         let (buffer, len) = (receive.buffer.clone(), offered.len as usize);
         let wanted = len.min(buffer.len());
-        receive.coming = Some(Coming {
+        receive.stage = Stage::Coming(Coming {
             from: offered.from,
             envelope,
             len,

@@ -17,14 +17,13 @@ pub mod unexpected;
 use super::buffer::{Buffer, Layout};
 use super::comm::{Comm, Plane};
 use super::error::{Class, Error, Result};
-use super::request::{self, Kind, Receive, Request, RequestKey};
+use super::request::{self, Kind, Receive, Request, RequestKey, Stage};
 use super::status::Status;
 use super::world::{Hold, State};
 use crate::channel::outgoing::Sent;
 use crate::channel::packet::Way;
 use crate::channel::{Bytes, Glance};
 use crate::fail;
-use crate::shm::ring::INLINE;
 use crate::sys::{copy, cpu};
 use buffered::Charge;
 use engine::fault;
@@ -85,29 +84,53 @@ pub fn send(
     tag: i32,
     mode: Mode,
 ) -> Result<()> {
-    if mode != Mode::Synchronous && send_inline(hold, comm, plane, &buffer, dest, tag)? {
+    if mode != Mode::Synchronous && send_at_once(hold, comm, plane, &buffer, dest, tag)? {
         return Ok(());
     }
     let request = isend(hold, comm, plane, buffer, dest, tag, mode)?;
     wait(hold, request).map(drop)
 }
 
-/// Sends a short message in a row at once, if that needs no waiting; false when it does.
+/// Sends a message in a row through the ring, if that needs no waiting; false when it does or the message is too long.
 ///
 /// # Errors
 /// A peer that left the protocol.
-#[inline]
-pub fn send_inline(state: &mut State, comm: &Comm, plane: Plane, buffer: &Buffer, dest: u32, tag: i32) -> Result<bool> {
-    let Layout::Bytes(len) = buffer.layout else {
-        return Ok(false);
-    };
-    if len > INLINE {
-        return Ok(false);
+#[inline(always)]
+pub fn send_at_once(
+    state: &mut State,
+    comm: &Comm,
+    plane: Plane,
+    buffer: &Buffer,
+    dest: u32,
+    tag: i32,
+) -> Result<bool> {
+    match buffer.layout {
+        // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
+        Layout::Bytes(len) => unsafe { send_row(state, comm, plane, (buffer.address, len), dest, tag) },
+        _ => Ok(false),
     }
+}
+
+/// The same for `len` bytes at `address`.
+///
+/// # Safety
+/// They are readable.
+///
+/// # Errors
+/// As [`send_at_once`].
+#[inline(always)]
+pub unsafe fn send_row(
+    state: &mut State,
+    comm: &Comm,
+    plane: Plane,
+    (address, len): (*const u8, usize),
+    dest: u32,
+    tag: i32,
+) -> Result<bool> {
     let to = comm.peers().world(dest);
     let envelope = Envelope::new(comm.context_on(plane), comm.rank, tag);
-    // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
-    unsafe { state.engine.channel.send_inline(to, envelope.0, buffer.address, len) }.map_err(fault)
+    // SAFETY: the caller's promise.
+    unsafe { state.engine.channel.send_row(to, envelope.0, address, len) }.map_err(fault)
 }
 
 /// Starts a send and returns its request.
@@ -218,51 +241,76 @@ pub fn recv_started(
     source: i32,
     tag: i32,
 ) -> Result<std::result::Result<Status, RequestKey>> {
-    if let Some(status) = recv_glancing(hold, comm, plane, &buffer, source, tag) {
-        return Ok(Ok(status));
+    if let Layout::Bytes(len) = buffer.layout {
+        // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
+        let received = unsafe { recv_glancing(hold, comm, plane, (buffer.address, len), source, tag) };
+        if let Some(status) = received {
+            return Ok(Ok(status));
+        }
     }
+    recv_waiting(hold, comm, plane, buffer, source, tag).map(Err)
+}
+
+/// The same through the queues: the request, over.
+///
+/// # Errors
+/// A peer that left the protocol.
+#[inline(never)]
+pub fn recv_waiting(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    plane: Plane,
+    buffer: Buffer,
+    source: i32,
+    tag: i32,
+) -> Result<RequestKey> {
     let request = irecv(hold, comm, plane, buffer, source, tag)?;
     let first = probe::first(comm, source);
     hold.wait_until(first, |hold| Ok(hold.is_over(request)))?;
-    Ok(Err(request))
+    Ok(request)
 }
 
-/// The short way of a message in the ring: with nothing kept and nothing posted, the next one in the
-/// source's ring goes straight into the buffer if it is the one that is waited for.
-#[inline]
-fn recv_glancing(
+/// The short way of a message in the ring: the next one in the source's ring goes straight into the buffer
+/// if it is the one that is waited for. `None` when it is not, or does not come at once.
+///
+/// # Safety
+/// `address` has room for `room` bytes.
+#[inline(always)]
+pub unsafe fn recv_glancing(
     state: &mut State,
     comm: &Comm,
     plane: Plane,
-    buffer: &Buffer,
+    (address, room): (*mut u8, usize),
     source: i32,
     tag: i32,
 ) -> Option<Status> {
     let from = probe::first(comm, source)?;
-    let Layout::Bytes(room) = buffer.layout else {
-        return None;
-    };
-    if !state.engine.unexpected.is_empty() || !state.engine.posted.is_empty() {
+    let pattern = Pattern::new(comm.context_on(plane), source, tag);
+    if !state.engine.unexpected.is_empty() && state.engine.unexpected.peek(pattern).is_some() {
         return None;
     }
-    let pattern = Pattern::new(comm.context_on(plane), source, tag);
     for _ in 0..GLANCES {
-        let (envelope, data, len) = match state.engine.channel.glance(from) {
+        let (envelope, data, len, outside) = match state.engine.channel.glance(from) {
             Glance::Nothing => {
                 // Without a pause each look takes the line away from the sender, which is filling it.
                 std::hint::spin_loop();
                 continue;
             }
-            Glance::Whole(envelope, data, len) => (envelope, data, len),
+            Glance::Whole {
+                envelope,
+                data,
+                len,
+                outside,
+            } => (envelope, data, len, outside),
             Glance::Other => return None,
         };
         let envelope = Envelope(envelope);
-        if !pattern.matches(envelope) || len > room {
+        if !pattern.matches(envelope) || len > room || state.engine.posted.wants(envelope) {
             return None;
         }
-        // SAFETY: the ring holds `len` bytes until they are consumed; the program owns the buffer.
-        unsafe { copy::bytes(data, buffer.address, len) };
-        state.engine.channel.consume(from);
+        // SAFETY: the ring holds `len` bytes until they are left; the caller's promise.
+        unsafe { copy::bytes(data, address, len) };
+        state.engine.channel.leave(from, outside);
         return Some(Status {
             source,
             tag: envelope.tag(),
@@ -278,6 +326,7 @@ fn recv_glancing(
 ///
 /// # Errors
 /// A peer that left the protocol; too many requests.
+#[inline(always)]
 pub fn irecv(
     hold: &mut Hold,
     comm: &Rc<Comm>,
@@ -286,14 +335,15 @@ pub fn irecv(
     source: i32,
     tag: i32,
 ) -> Result<RequestKey> {
-    let receive = Receive {
-        buffer,
-        posted: None,
-        coming: None,
-    };
-    let key = hold.add_request(Request::new(Kind::Recv(receive), Some(comm.clone())))?;
+    let make = || Request::new(Kind::Recv(Receive::new(buffer)), Some(comm.clone()));
+    let key = hold.make_request(make)?;
     let pattern = Pattern::new(comm.context_on(plane), source, tag);
-    hold.meet(key, pattern)?;
+    let state: &mut State = hold;
+    if state.engine.unexpected.is_empty() {
+        state.post(key, pattern);
+    } else {
+        state.meet(key, pattern)?;
+    }
     Ok(key)
 }
 
@@ -317,12 +367,8 @@ pub fn imrecv(hold: &mut Hold, matched: RequestKey, buffer: Buffer) -> Result<Re
     else {
         fail!(Intern, "a message vanished between two looks");
     };
-    let receive = Receive {
-        buffer,
-        posted: None,
-        coming: None,
-    };
-    let key = hold.add_request(Request::new(Kind::Recv(receive), comm))?;
+    let receive = Kind::Recv(Receive::new(buffer));
+    let key = hold.add_request(Request::new(receive, comm))?;
     if !hold.give(key, envelope, stored)? {
         let error = Error::new(Class::Other, "the matched message was cancelled by its sender");
         hold.complete(key, Status::EMPTY, Some(error));
@@ -356,6 +402,7 @@ pub fn wait(hold: &mut Hold, request: RequestKey) -> Result<Status> {
 
 impl State {
     /// Gives the receive `key` the first kept message that matches, or posts it.
+    #[inline(never)]
     fn meet(&mut self, key: RequestKey, pattern: Pattern) -> Result<()> {
         while !self.engine.unexpected.is_empty()
             && let Some((envelope, stored)) = self.engine.unexpected.take(pattern)
@@ -364,15 +411,20 @@ impl State {
                 return Ok(());
             }
         }
+        self.post(key, pattern);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn post(&mut self, key: RequestKey, pattern: Pattern) {
         let token = self.engine.posted.post(pattern, key);
         if let Some(Request {
             kind: Kind::Recv(receive),
             ..
         }) = self.requests.get_mut(key)
         {
-            (receive.posted, receive.coming) = (Some(token), None);
+            receive.stage = Stage::Posted(token);
         }
-        Ok(())
     }
 }
 

@@ -70,17 +70,21 @@ impl<T> Default for LongPosted<T> {
 
 impl<T: Copy> Posted<T> {
     /// Appends a receive. Cost: O(1), amortized.
-    #[inline]
+    #[inline(always)]
     pub fn post(&mut self, pattern: Pattern, item: T) -> Token {
         self.last_order += 1;
         let order = self.last_order;
-        let receive = Receive { pattern, order, item };
         if self.is_long {
-            let node = self.long.push(receive);
-            return Token { order, node };
+            return self.post_long(pattern, order, item);
         }
-        self.short.push_back(receive);
+        self.short.push_back(Receive { pattern, order, item });
         Token { order, node: NONE }
+    }
+
+    #[inline(never)]
+    fn post_long(&mut self, pattern: Pattern, order: u64, item: T) -> Token {
+        let node = self.long.push(Receive { pattern, order, item });
+        Token { order, node }
     }
 
     /// Takes out the earliest posted receive that wants `envelope`. Cost: O(1), amortized.
@@ -112,9 +116,7 @@ impl<T: Copy> Posted<T> {
     /// Takes the receive out; false if it has been taken already. Cost: O(1), amortized.
     pub fn cancel(&mut self, token: Token) -> bool {
         if !self.is_long {
-            let found = self
-                .short
-                .binary_search_by_key(&token.order, |receive| receive.order);
+            let found = self.short.binary_search_by_key(&token.order, |receive| receive.order);
             let Ok(at) = found else { return false };
             if at.min(self.short.len() - at) <= SHORT {
                 self.short.remove(at);

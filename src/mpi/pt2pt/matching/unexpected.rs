@@ -148,7 +148,8 @@ impl<M> Unexpected<M> {
         self.is_long = false;
         while let Some(node) = self.long.any() {
             let message = self.long.remove(node);
-            self.short.extend(message.map(|(envelope, message)| (envelope, Some(message))));
+            self.short
+                .extend(message.map(|(envelope, message)| (envelope, Some(message))));
         }
         self.long.lists[1] = None;
         self.long.lists[2] = None;
