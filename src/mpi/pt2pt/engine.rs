@@ -312,7 +312,7 @@ impl State {
     /// The offer that the receive `token` has taken lies in its buffer.
     fn whole(&mut self, from: u32, token: u32) -> Result<()> {
         let receive = self.receive(token);
-        let taken = receive.and_then(|receive| Some((receive.coming?, receive.buffer.len())));
+        let taken = receive.and_then(|receive| Some((receive.coming()?, receive.buffer.len())));
         let Some((coming, room)) = taken.filter(|(coming, _)| coming.from == from) else {
             return Err(fault(Fault { from }));
         };
