@@ -35,6 +35,7 @@ const UNSAFE: &[&str] = &[
     "src/mpi/pt2pt/",
     "src/mpi/op",
     "src/mpi/coll/machine.rs",
+    "src/mpi/rma/",
     // The gate of MPI_THREAD_MULTIPLE.
     "src/mpi/world.rs",
     // Functions of libraries that are loaded when they are there.

@@ -125,7 +125,7 @@ pub fn delete_predefined(hold: &mut Hold) -> Result<()> {
 }
 
 /// The key `handle` names, which must be for objects of kind `owner`.
-fn keyval(state: &State, handle: c_int, owner: Owner) -> Result<Rc<Keyval>> {
+pub(super) fn keyval(state: &State, handle: c_int, owner: Owner) -> Result<Rc<Keyval>> {
     let key = Object::Keyval.key(handle)?;
     let keyval = Object::Keyval.alive(handle, state.keyvals.get(key))?;
     if keyval.owner != owner {
@@ -138,7 +138,7 @@ fn keyval(state: &State, handle: c_int, owner: Owner) -> Result<Rc<Keyval>> {
     Ok(keyval.clone())
 }
 
-fn create(
+pub(super) fn create(
     name: &'static str,
     owner: Owner,
     copy: Option<CopyFunction>,
@@ -168,7 +168,7 @@ fn create(
     })
 }
 
-fn free(name: &'static str, owner: Owner, handle: *mut c_int) -> c_int {
+pub(super) fn free(name: &'static str, owner: Owner, handle: *mut c_int) -> c_int {
     on_world(name, |hold| {
         let handle = out(handle, "keyval")?;
         keyval(hold, *handle, owner)?;
@@ -179,7 +179,7 @@ fn free(name: &'static str, owner: Owner, handle: *mut c_int) -> c_int {
 }
 
 /// Sets a value under a key, telling the delete call-back about the one before.
-fn set(
+pub(super) fn set(
     hold: &mut Hold,
     handle: c_int,
     attributes: &Attributes,
@@ -195,7 +195,7 @@ fn set(
     Ok(())
 }
 
-fn get(
+pub(super) fn get(
     attributes: &Attributes,
     keyval: &Rc<Keyval>,
     attribute_val: *mut c_void,
@@ -212,7 +212,7 @@ fn get(
     Ok(())
 }
 
-fn delete(hold: &mut Hold, handle: c_int, attributes: &Attributes, keyval: &Rc<Keyval>) -> Result<()> {
+pub(super) fn delete(hold: &mut Hold, handle: c_int, attributes: &Attributes, keyval: &Rc<Keyval>) -> Result<()> {
     if let Some(old) = attributes.get(keyval) {
         tell_deleted(hold, handle, &old)?;
         attributes.remove(keyval);

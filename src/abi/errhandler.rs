@@ -11,8 +11,8 @@ use super::types::*;
 use crate::fail;
 use crate::mpi::comm::Comm;
 use crate::mpi::errhandler::{CLASS_MASK, Errhandler, Errors, Function, Target, UserHandler, describe};
-use crate::mpi::session::Session;
 use crate::mpi::world::State;
+use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -69,12 +69,12 @@ impl Source {
         }
     }
 
-    /// An error on `session`, known to the program as `handle`.
+    /// An error on an object with this error handler, known to the program as `handle`.
     #[cold]
-    pub fn session(handle: MPI_Session, session: &Session) -> Source {
+    pub fn on(handle: c_int, handler: &RefCell<Errhandler>) -> Source {
         Source {
             handle,
-            ..Source::new(session.errhandler.borrow().clone())
+            ..Source::new(handler.borrow().clone())
         }
     }
 

@@ -50,7 +50,7 @@ pub(super) fn on_session(
     let (source, error) = match find_session(&hold, handle).cloned() {
         Ok(session) => match body(&mut hold, &session) {
             Ok(()) => return MPI_SUCCESS,
-            Err(error) => (Source::session(handle, &session), error),
+            Err(error) => (Source::on(handle, &session.errhandler), error),
         },
         Err(error) => (Source::anywhere(&hold), error),
     };
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn MPI_Session_get_errhandler(session: MPI_Session, errhan
 pub unsafe extern "C" fn MPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) -> c_int {
     let mut source = None;
     let code = on_session("MPI_Session_call_errhandler", session, |_, object| {
-        source = Some(Source::session(session, object));
+        source = Some(Source::on(session, &object.errhandler));
         Ok(())
     });
     if let Some(source) = source {

@@ -358,6 +358,11 @@ impl<B: Bytes> Channel<B> {
         self.control(offered.from, Record::clear(offered.id, token, wanted as u64))
     }
 
+    /// Wakes rank `to` if it sleeps: what it waits for has changed in shared memory.
+    pub fn wake(&self, to: u32) {
+        self.ring_bell(to);
+    }
+
     #[inline(always)]
     fn ring_bell(&self, to: u32) {
         let bell = &self.segment.rank(to).bell;

@@ -110,6 +110,14 @@ impl<B: Bytes> Channel<B> {
         outcome.is_ok()
     }
 
+    /// Number of the process of rank `peer`, if its memory can be reached through the kernel.
+    pub fn process_of(&mut self, peer: u32) -> Option<i32> {
+        match self.reach_of(peer) {
+            Reach::Process(pid) if self.settings.one_copy != 0 => Some(pid),
+            _ => None,
+        }
+    }
+
     /// Tries, the first time, to read the peer's canary.
     pub(super) fn reach_of(&mut self, peer: u32) -> Reach {
         if self.reach[peer as usize] == Reach::Unknown {

@@ -12,6 +12,7 @@ pub mod info;
 pub mod op;
 pub mod pt2pt;
 pub mod request;
+pub mod rma;
 pub mod session;
 mod sleep;
 pub mod status;

@@ -16,11 +16,13 @@ use super::op::Ops;
 use super::pt2pt::engine::Engine;
 use super::pt2pt::partitioned::{self, Partitioning};
 use super::request::Request;
+use super::rma::{self, Window};
 use super::session::Session;
 use super::table::Table;
 use crate::channel::Channel;
 use crate::channel::wait::{NAP, Next};
 use crate::shm::segment::Segment;
+use crate::shm::zone::Zone;
 use crate::sys::cvar::Settings;
 use crate::sys::gate::Gate;
 use crate::sys::{cpu, futex};
@@ -71,6 +73,10 @@ pub struct State {
     pub engine: Engine,
     /// Partitioned operations.
     pub partitioning: Partitioning,
+    /// Every window.
+    pub windows: Table<Rc<Window>>,
+    /// What is free of the memory this rank shares on demand.
+    pub zone: Zone,
     /// What the launcher says about the job.
     pub job: Job,
     /// Called after each nap in which nothing came, with the state released: ends a process that
@@ -103,6 +109,7 @@ impl State {
         };
         let world = comm(context::WORLD, rank, (0..ranks).collect());
         let own = comm(context::OWN, 0, vec![rank]);
+        let zone = Zone::new(segment.zone_len());
         let engine = Engine::new(Channel::join(segment, rank, settings), ranks);
         State {
             world,
@@ -117,6 +124,8 @@ impl State {
             requests: Table::default(),
             engine,
             partitioning: Partitioning::default(),
+            windows: Table::default(),
+            zone,
             job: Job {
                 appnum: -1,
                 universe: -1,
@@ -246,6 +255,7 @@ impl Hold<'_> {
     fn moved(&mut self) -> Result<()> {
         super::coll::advance(self)?;
         partitioned::advance(self)?;
+        rma::serve::advance(self)?;
         self.wake_threads();
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! | for each receiver: credits, slots, byte rings, one of each per sender (first touched by the receiver)
 //! | for each sender:   marks 4K, cells 1M                             (first touched by the sender)
 //! | for each sender:   offers 1M |
+//! | for each rank:     zone: memory it shares on demand (zone.rs)
 //! ```
 //! Every partition is whole pages, so that each lies on its owner's NUMA node (Ekman 2005 §3). The
 //! file is sparse: what nobody writes costs nothing.
@@ -41,7 +42,7 @@ pub struct Layout {
     ring_block: usize,
     pools: usize,
     offers: usize,
-    /// Size of the segment.
+    /// Size of what every rank maps; the zones follow.
     pub len: usize,
 }
 

@@ -12,3 +12,6 @@ pub mod ring;
 pub mod segment;
 pub mod sync;
 pub mod waiting;
+pub mod window;
+#[cfg(not(loom))]
+pub mod zone;

@@ -10,6 +10,7 @@ use super::layout::{CONTEXTS, Layout, MAX_RANKS, PAGE};
 use super::offer::{OFFERS, Offer};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::waiting::Waiting;
+use super::zone::{self, View};
 use super::{pool, ring};
 use crate::sys::memory::{self, Mapping};
 use std::io;
@@ -73,6 +74,10 @@ pub enum Life {
 pub struct Segment {
     mapping: Mapping,
     layout: Layout,
+    /// The file, for what is mapped on demand; none where ranks are threads.
+    file: Option<OwnedFd>,
+    /// Bytes in each rank's zone.
+    zone: usize,
 }
 
 /// Makes the segment of a job of `ranks` ranks on `cpus` CPUs.
@@ -87,16 +92,22 @@ pub fn create(ranks: u32, cpus: u32) -> io::Result<OwnedFd> {
         ));
     }
     let layout = Layout::new(ranks);
-    let fd = memory::create(layout.len)?;
-    let segment = Segment {
-        mapping: Mapping::shared(fd.as_fd(), layout.len)?,
-        layout,
-    };
-    segment.initialise(cpus);
+    let zones = zone::len_for(&layout) * ranks as usize;
+    let fd = memory::create(layout.len + zones)?;
+    Segment::over(Mapping::shared(fd.as_fd(), layout.len)?, layout).initialise(cpus);
     Ok(fd)
 }
 
 impl Segment {
+    fn over(mapping: Mapping, layout: Layout) -> Segment {
+        Segment {
+            mapping,
+            layout,
+            file: None,
+            zone: 0,
+        }
+    }
+
     /// Maps the segment behind `fd`.
     ///
     /// # Errors
@@ -107,10 +118,7 @@ impl Segment {
         if len < PAGE {
             return Err(wrong("too short"));
         }
-        let first = Segment {
-            mapping: Mapping::shared(fd, PAGE)?,
-            layout: Layout::new(1),
-        };
+        let first = Segment::over(Mapping::shared(fd, PAGE)?, Layout::new(1));
         if first.header().magic.load(Ordering::Acquire) != MAGIC {
             return Err(wrong("another version's, or another file"));
         }
@@ -119,21 +127,24 @@ impl Segment {
             return Err(wrong("number of ranks"));
         }
         let layout = Layout::new(ranks);
-        if len != layout.len {
+        let zones = len.checked_sub(layout.len);
+        let Some(zone) = zones.filter(|zones| zones % (ranks as usize * PAGE) == 0) else {
             return Err(wrong("length"));
-        }
+        };
         Ok(Segment {
-            mapping: Mapping::shared(fd, layout.len)?,
-            layout,
+            file: Some(fd.try_clone_to_owned()?),
+            zone: zone / ranks as usize,
+            ..Segment::over(Mapping::shared(fd, layout.len)?, layout)
         })
     }
 
     /// A segment in this process's own memory, for ranks that are threads.
     pub fn private(ranks: u32, cpus: u32) -> io::Result<Segment> {
         let layout = Layout::new(ranks);
+        let zones = zone::PRIVATE * ranks as usize;
         let segment = Segment {
-            mapping: Mapping::anonymous(layout.len)?,
-            layout,
+            zone: zone::PRIVATE,
+            ..Segment::over(Mapping::anonymous(layout.len + zones)?, layout)
         };
         segment.initialise(cpus);
         Ok(segment)
@@ -160,6 +171,48 @@ impl Segment {
     /// The layout.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// Bytes in the zone of each rank.
+    pub fn zone_len(&self) -> usize {
+        self.zone
+    }
+
+    /// `len` bytes of `owner`'s zone from `offset` on, a multiple of the page size.
+    ///
+    /// # Errors
+    /// What the kernel says; `InvalidInput` when the zone has no such bytes.
+    pub fn view(&self, owner: u32, offset: usize, len: usize) -> io::Result<View> {
+        let at = self.zone_at(owner, offset, len)?;
+        match &self.file {
+            Some(file) => Ok(View::mapped(Mapping::part(file.as_fd(), at, len)?)),
+            None => Ok(View::of(self.at(at))),
+        }
+    }
+
+    /// Empties `len` bytes of `owner`'s zone from `offset` on, which nobody uses any more.
+    ///
+    /// # Errors
+    /// As [`Segment::view`].
+    pub fn discard(&self, owner: u32, offset: usize, len: usize) -> io::Result<()> {
+        let at = self.zone_at(owner, offset, len)?;
+        match &self.file {
+            Some(file) => memory::discard(file.as_fd(), at, len),
+            None => {
+                // SAFETY: the range lies within the mapping, and nobody uses it, says the caller.
+                unsafe { self.at::<u8>(at).write_bytes(0, len) };
+                Ok(())
+            }
+        }
+    }
+
+    fn zone_at(&self, owner: u32, offset: usize, len: usize) -> io::Result<usize> {
+        let end = offset.checked_add(len);
+        if owner >= self.layout.ranks || offset % PAGE != 0 || end.is_none_or(|end| end > self.zone) {
+            let text = format!("{len} bytes at {offset} of rank {owner}'s zone");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        Ok(self.layout.len + owner as usize * self.zone + offset)
     }
 
     /// Whether there are more ranks than CPUs.

@@ -71,6 +71,75 @@ unsafe fn transfer(call: Call, pid: i32, remote: u64, local: *mut u8, len: usize
     Ok(())
 }
 
+/// Which way [`transfer`] copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the other process's memory to ours.
+    Read,
+    /// From our memory to the other process's.
+    Write,
+}
+
+/// Most stretches one call takes (IOV_MAX).
+const STRETCHES: usize = 1024;
+
+/// Copies between `local`, a row of bytes, and the stretches `(address, length)` of process `pid`'s memory, in order.
+///
+/// # Errors
+/// What the kernel says, or `UnexpectedEof` when a stretch is not mapped or, for a write, read-only.
+/// What was copied before an error is left in place.
+///
+/// # Safety
+/// `local` is readable and, for [`Direction::Read`], writable for the sum of all lengths.
+pub unsafe fn transfer(pid: i32, direction: Direction, local: *mut u8, stretches: &[(u64, usize)]) -> io::Result<()> {
+    let mut there = Vec::with_capacity(stretches.len().min(STRETCHES));
+    let (mut index, mut inside, mut position) = (0, 0, 0);
+    while index < stretches.len() {
+        there.clear();
+        let mut room = CALL_LIMIT;
+        let mut skip = inside;
+        for &(address, len) in &stretches[index..] {
+            if there.len() == STRETCHES || room == 0 {
+                break;
+            }
+            let len = (len - skip).min(room);
+            there.push(libc::iovec {
+                iov_base: (address as usize).wrapping_add(skip) as *mut _,
+                iov_len: len,
+            });
+            (skip, room) = (0, room - len);
+        }
+        let here = libc::iovec {
+            iov_base: local.wrapping_add(position).cast(),
+            iov_len: CALL_LIMIT - room,
+        };
+        let (list, count) = (there.as_ptr(), there.len() as libc::c_ulong);
+        // SAFETY: `here` lies within the caller's buffer; the kernel checks the other side.
+        let moved = unsafe {
+            match direction {
+                Direction::Read => libc::process_vm_readv(pid, &here, 1, list, count, 0),
+                Direction::Write => libc::process_vm_writev(pid, &here, 1, list, count, 0),
+            }
+        };
+        let mut moved = match moved {
+            1.. => moved as usize,
+            0 if here.iov_len == 0 => return Ok(()),
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => continue,
+                error => return Err(error),
+            },
+        };
+        position += moved;
+        while index < stretches.len() && moved >= stretches[index].1 - inside {
+            moved -= stretches[index].1 - inside;
+            (index, inside) = (index + 1, 0);
+        }
+        inside += moved;
+    }
+    Ok(())
+}
+
 /// Lets `tracer` and its descendants (our launcher and so all ranks) read this process where the
 /// Yama security module would forbid it (prctl(2), PR_SET_PTRACER). Without Yama nothing changes.
 pub fn allow_reads_by(tracer: i32) {

@@ -46,6 +46,30 @@ pub fn len(fd: BorrowedFd<'_>) -> io::Result<usize> {
     Ok(file.metadata()?.len() as usize)
 }
 
+/// Largest file that this process may make, in bytes.
+pub fn largest_file() -> usize {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: fills in a variable of ours.
+    let failed = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } != 0;
+    let known = if failed { libc::RLIM_INFINITY } else { limit.rlim_cur };
+    usize::try_from(known).map_or(isize::MAX as usize, |limit| limit.min(isize::MAX as usize))
+}
+
+/// Gives the memory of `len` bytes of `fd` from `offset` on back to the kernel: they read as zero again.
+pub fn discard(fd: BorrowedFd<'_>, offset: usize, len: usize) -> io::Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: plain integers.
+    let failed = unsafe { libc::fallocate(fd.as_raw_fd(), mode, offset as libc::off_t, len as libc::off_t) } != 0;
+    if failed {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
 /// `len` bytes on a cache line, from malloc; `None` when there are not so many.
 pub fn allocate(len: usize) -> Option<*mut u8> {
     let mut memory = ptr::null_mut();
@@ -66,15 +90,25 @@ pub unsafe fn free(memory: *mut u8) {
 impl Mapping {
     /// Maps the first `len` bytes of `fd`, shared with everybody who maps it; left out of core dumps.
     pub fn shared(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
-        let mapping = Self::map(len, libc::MAP_SHARED | libc::MAP_NORESERVE, fd.as_raw_fd())?;
+        let mapping = Self::map(len, libc::MAP_SHARED | libc::MAP_NORESERVE, fd.as_raw_fd(), 0)?;
         // SAFETY: the range was just mapped.
         unsafe { libc::madvise(mapping.base.cast(), len, libc::MADV_DONTDUMP) };
         Ok(mapping)
     }
 
+    /// Maps `len` bytes of `fd` from `offset` on, a multiple of the page size, shared with everybody who maps them.
+    pub fn part(fd: BorrowedFd<'_>, offset: usize, len: usize) -> io::Result<Mapping> {
+        Self::map(len, libc::MAP_SHARED | libc::MAP_NORESERVE, fd.as_raw_fd(), offset)
+    }
+
     /// Maps `len` zero bytes that belong to this process (and to its threads: tests run ranks so).
     pub fn anonymous(len: usize) -> io::Result<Mapping> {
-        Self::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1)
+        Self::map(
+            len,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
     }
 
     /// First byte; page aligned.
@@ -92,10 +126,10 @@ impl Mapping {
         self.len == 0
     }
 
-    fn map(len: usize, flags: libc::c_int, fd: libc::c_int) -> io::Result<Mapping> {
+    fn map(len: usize, flags: libc::c_int, fd: libc::c_int, offset: usize) -> io::Result<Mapping> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the kernel chooses a free range.
-        let base = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, fd, 0) };
+        let base = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, fd, offset as libc::off_t) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

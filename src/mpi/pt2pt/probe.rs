@@ -44,10 +44,10 @@ pub fn probe(hold: &mut Hold, comm: &Comm, source: i32, tag: i32) -> Result<Stat
 /// # Errors
 /// A peer that left the protocol.
 pub fn improbe(hold: &mut Hold, comm: &Rc<Comm>, source: i32, tag: i32) -> Result<Option<(RequestKey, Status)>> {
-    let Some(status) = iprobe(hold, comm, source, tag)? else {
+    if iprobe(hold, comm, source, tag)?.is_none() {
         return Ok(None);
-    };
-    Ok(extract(hold, comm, source, tag)?.map(|key| (key, status)))
+    }
+    take_kept(hold, comm, source, tag)
 }
 
 /// Waits for a message and takes it out of matching (MPI_Mprobe).
@@ -61,6 +61,17 @@ pub fn mprobe(hold: &mut Hold, comm: &Rc<Comm>, source: i32, tag: i32) -> Result
             return Ok((key, status));
         }
     }
+}
+
+/// As [`improbe`], among what has come; makes no progress.
+///
+/// # Errors
+/// Too many requests.
+pub fn take_kept(hold: &mut Hold, comm: &Rc<Comm>, source: i32, tag: i32) -> Result<Option<(RequestKey, Status)>> {
+    let Some(status) = hold.look(pattern(comm, source, tag)) else {
+        return Ok(None);
+    };
+    Ok(extract(hold, comm, source, tag)?.map(|key| (key, status)))
 }
 
 fn extract(hold: &mut Hold, comm: &Rc<Comm>, source: i32, tag: i32) -> Result<Option<RequestKey>> {

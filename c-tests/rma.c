@@ -1,0 +1,344 @@
+/* Claim: one-sided communication does what MPI-4.1 §12 says, for windows of every flavour and with every kind of
+ * synchronization; accumulates of many ranks lose nothing; what is wrong gets its error class. "served": the same where
+ * the kernel lets nobody into another process's memory. */
+#include "check.h"
+
+enum { N = 1000 };
+
+static const char *const flavours[] = {"", "create", "allocate", "dynamic", "shared"};
+
+/* A window of bytes in a flavour; *disp is what the displacement of its first byte at a target is. */
+static MPI_Win make(int flavour, MPI_Aint size, void **base, MPI_Aint *disp)
+{
+    MPI_Win win = MPI_WIN_NULL;
+    MPI_Info info = MPI_INFO_NULL;
+    for (int i = 0; i < n_ranks; i++) disp[i] = 0;
+    if (flavour == MPI_WIN_FLAVOR_CREATE || flavour == MPI_WIN_FLAVOR_DYNAMIC) {
+        *base = calloc(1, size);
+        CHECK(*base, "no memory");
+    }
+    switch (flavour) {
+    case MPI_WIN_FLAVOR_CREATE: OK(MPI_Win_create(*base, size, 1, info, MPI_COMM_WORLD, &win)); break;
+    case MPI_WIN_FLAVOR_ALLOCATE: OK(MPI_Win_allocate(size, 1, info, MPI_COMM_WORLD, base, &win)); break;
+    case MPI_WIN_FLAVOR_SHARED: OK(MPI_Win_allocate_shared(size, 1, info, MPI_COMM_WORLD, base, &win)); break;
+    default: {
+        MPI_Aint mine;
+        OK(MPI_Win_create_dynamic(info, MPI_COMM_WORLD, &win));
+        OK(MPI_Win_attach(win, *base, size));
+        OK(MPI_Get_address(*base, &mine));
+        OK(MPI_Allgather(&mine, 1, MPI_AINT, disp, 1, MPI_AINT, MPI_COMM_WORLD));
+    }
+    }
+    memset(*base, 0, size);
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+    return win;
+}
+
+static void done(int flavour, MPI_Win *win, void *base)
+{
+    OK(MPI_Barrier(MPI_COMM_WORLD)); /* nobody accesses what is detached */
+    if (flavour == MPI_WIN_FLAVOR_DYNAMIC) OK(MPI_Win_detach(*win, base));
+    OK(MPI_Win_free(win));
+    CHECK(*win == MPI_WIN_NULL, "the handle stays");
+    if (flavour == MPI_WIN_FLAVOR_CREATE || flavour == MPI_WIN_FLAVOR_DYNAMIC) free(base);
+}
+
+static void fences(int flavour)
+{
+    MPI_Aint disp[n_ranks];
+    int *mine;
+    MPI_Win win = make(flavour, N * n_ranks * sizeof(int), (void **)&mine, disp);
+    int out[N], in[N];
+    OK(MPI_Win_fence(MPI_MODE_NOPRECEDE, win));
+    for (int to = 0; to < n_ranks; to++) {
+        for (int i = 0; i < N; i++) out[i] = my_rank * 100000 + to * 1000 + i;
+        OK(MPI_Put(out, N, MPI_INT, to, disp[to] + my_rank * N * (MPI_Aint)sizeof(int), N, MPI_INT, win));
+    }
+    OK(MPI_Win_fence(0, win));
+    for (int from = 0; from < n_ranks; from++)
+        for (int i = 0; i < N; i++)
+            CHECK(mine[from * N + i] == from * 100000 + my_rank * 1000 + i, "%s: %d from %d at %d", flavours[flavour],
+                  mine[from * N + i], from, i);
+    for (int at = 0; at < n_ranks; at++) {
+        OK(MPI_Get(in, N, MPI_INT, at, disp[at] + my_rank * N * (MPI_Aint)sizeof(int), N, MPI_INT, win));
+        OK(MPI_Win_fence(at == n_ranks - 1 ? MPI_MODE_NOSUCCEED : 0, win));
+        for (int i = 0; i < N; i++)
+            CHECK(in[i] == my_rank * 100000 + at * 1000 + i, "%s: got %d at %d", flavours[flavour], in[i], i);
+    }
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Put(out, 1, MPI_INT, 0, disp[0], 1, MPI_INT, win));
+    done(flavour, &win, mine);
+}
+
+/* A large block to every second double, then back out of every third. */
+static void strided(int flavour)
+{
+    enum { COUNT = 60000 };
+    MPI_Aint disp[n_ranks];
+    double *mine, *row = malloc(3 * COUNT * sizeof *row);
+    MPI_Win win = make(flavour, 3 * COUNT * sizeof *mine, (void **)&mine, disp);
+    MPI_Datatype second, third;
+    OK(MPI_Type_vector(COUNT, 1, 2, MPI_DOUBLE, &second));
+    OK(MPI_Type_vector(COUNT, 1, 3, MPI_DOUBLE, &third));
+    OK(MPI_Type_commit(&second));
+    OK(MPI_Type_commit(&third));
+    int right = (my_rank + 1) % n_ranks, left = (my_rank + n_ranks - 1) % n_ranks;
+    for (int i = 0; i < COUNT; i++) row[i] = my_rank + i * 0.5;
+    OK(MPI_Win_fence(0, win));
+    OK(MPI_Put(row, COUNT, MPI_DOUBLE, right, disp[right], 1, second, win));
+    OK(MPI_Win_fence(0, win));
+    for (int i = 0; i < COUNT; i++) CHECK(mine[2 * i] == left + i * 0.5 && (i == 0 || mine[2 * i - 1] == 0), "%d", i);
+    for (int i = 0; i < 3 * COUNT; i++) row[i] = -1;
+    OK(MPI_Win_fence(0, win));
+    OK(MPI_Get(row, 1, third, right, disp[right], 1, second, win));
+    OK(MPI_Win_fence(0, win));
+    for (int i = 0; i < COUNT; i++)
+        CHECK(row[3 * i] == my_rank + i * 0.5 && (i == 0 || row[3 * i - 1] == -1), "%s: %d", flavours[flavour], i);
+    OK(MPI_Type_free(&second));
+    OK(MPI_Type_free(&third));
+    free(row);
+    done(flavour, &win, mine);
+}
+
+/* All ranks count up on rank 0, by four kinds of accumulate, under shared locks. */
+static void counters(int flavour)
+{
+    enum { ROUNDS = 300 };
+    MPI_Aint disp[n_ranks];
+    long *mine;
+    MPI_Win win = make(flavour, 4 * sizeof *mine, (void **)&mine, disp);
+    long one = 1, old, seen = -1;
+    MPI_Request request;
+    OK(MPI_Win_lock_all(0, win));
+    for (int i = 0; i < ROUNDS; i++) {
+        OK(MPI_Accumulate(&one, 1, MPI_LONG, 0, disp[0], 1, MPI_LONG, MPI_SUM, win));
+        OK(MPI_Fetch_and_op(&one, &old, MPI_LONG, 0, disp[0] + 8, MPI_SUM, win));
+        OK(MPI_Win_flush(0, win));
+        CHECK(old > seen, "%s: %ld after %ld", flavours[flavour], old, seen);
+        seen = old;
+        OK(MPI_Rget_accumulate(&one, 1, MPI_LONG, &old, 1, MPI_LONG, 0, disp[0] + 16, 1, MPI_LONG, MPI_SUM, win, &request));
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        for (long expected = 0, next;; expected = old) {
+            next = expected + 1;
+            OK(MPI_Compare_and_swap(&next, &expected, &old, MPI_LONG, 0, disp[0] + 24, win));
+            OK(MPI_Win_flush_local(0, win));
+            if (old == expected) break;
+        }
+    }
+    OK(MPI_Win_unlock_all(win));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+    long all[4];
+    OK(MPI_Get_accumulate(NULL, 0, MPI_LONG, all, 4, MPI_LONG, 0, disp[0], 4, MPI_LONG, MPI_NO_OP, win));
+    OK(MPI_Win_unlock(0, win));
+    for (int i = 0; i < 4; i++)
+        CHECK(all[i] == (long)ROUNDS * n_ranks, "%s: counter %d is %ld", flavours[flavour], i, all[i]);
+    done(flavour, &win, mine);
+}
+
+/* Read, add, write under an exclusive lock. */
+static void exclusive(int flavour)
+{
+    enum { ROUNDS = 200 };
+    MPI_Aint disp[n_ranks];
+    int *mine, value;
+    int last = n_ranks - 1;
+    MPI_Win win = make(flavour, sizeof *mine, (void **)&mine, disp);
+    for (int i = 0; i < ROUNDS; i++) {
+        OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, last, 0, win));
+        OK(MPI_Get(&value, 1, MPI_INT, last, disp[last], 1, MPI_INT, win));
+        OK(MPI_Win_flush(last, win));
+        value++;
+        OK(MPI_Put(&value, 1, MPI_INT, last, disp[last], 1, MPI_INT, win));
+        OK(MPI_Win_unlock(last, win));
+    }
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (my_rank == last) CHECK(*mine == ROUNDS * n_ranks, "%s: %d", flavours[flavour], *mine);
+    done(flavour, &win, mine);
+}
+
+/* Every rank puts to its right neighbour, by post, start, complete and wait or test. */
+static void neighbours(int flavour)
+{
+    MPI_Aint disp[n_ranks];
+    int *mine, right = (my_rank + 1) % n_ranks, left = (my_rank + n_ranks - 1) % n_ranks, flag = 0;
+    MPI_Win win = make(flavour, sizeof *mine, (void **)&mine, disp);
+    MPI_Group all, from, to;
+    OK(MPI_Win_get_group(win, &all));
+    OK(MPI_Group_incl(all, 1, &left, &from));
+    OK(MPI_Group_incl(all, 1, &right, &to));
+    for (int i = 0; i < 50; i++) {
+        int value = 100 * my_rank + i;
+        OK(MPI_Win_post(from, 0, win));
+        OK(MPI_Win_start(to, 0, win));
+        OK(MPI_Put(&value, 1, MPI_INT, right, disp[right], 1, MPI_INT, win));
+        if (n_ranks > 2) FAILS(MPI_ERR_RMA_SYNC, MPI_Put(&value, 1, MPI_INT, left, disp[left], 1, MPI_INT, win));
+        OK(MPI_Win_complete(win));
+        if (i % 2) OK(MPI_Win_wait(win));
+        else
+            for (flag = 0; !flag;) OK(MPI_Win_test(win, &flag));
+        CHECK(*mine == 100 * left + i, "%s: %d in round %d", flavours[flavour], *mine, i);
+    }
+    OK(MPI_Group_free(&all));
+    OK(MPI_Group_free(&from));
+    OK(MPI_Group_free(&to));
+    done(flavour, &win, mine);
+}
+
+/* Pairs with a gap inside, and a derived datatype, are combined element by element. */
+static void pairs(int flavour)
+{
+    struct pair { double value; int index; };
+    MPI_Aint disp[n_ranks];
+    struct pair *mine, give[4], before[4];
+    MPI_Win win = make(flavour, 4 * sizeof *mine, (void **)&mine, disp);
+    for (int i = 0; i < 4; i++) give[i] = (struct pair){i + my_rank % 3, my_rank};
+    OK(MPI_Win_fence(0, win));
+    OK(MPI_Get_accumulate(give, 4, MPI_DOUBLE_INT, before, 4, MPI_DOUBLE_INT, 0, disp[0], 4, MPI_DOUBLE_INT, MPI_MAXLOC, win));
+    OK(MPI_Win_fence(0, win));
+    int most = n_ranks > 2 ? 2 : n_ranks - 1;
+    if (my_rank == 0)
+        for (int i = 0; i < 4; i++)
+            CHECK(mine[i].value == i + most && (i + most == 0 || mine[i].index == most), "%s: pair %d: %g, %d",
+                  flavours[flavour], i, mine[i].value, mine[i].index);
+    OK(MPI_Win_fence(0, win));
+    memset(mine, 0, 4 * sizeof *mine);
+    OK(MPI_Win_fence(0, win));
+    MPI_Datatype odd;
+    int ones[4] = {1, 1, 1, 1};
+    OK(MPI_Type_vector(4, 1, 2, MPI_INT, &odd));
+    OK(MPI_Type_commit(&odd));
+    OK(MPI_Accumulate(ones, 4, MPI_INT, 0, disp[0] + 4, 1, odd, MPI_SUM, win));
+    OK(MPI_Win_fence(0, win));
+    if (my_rank == 0)
+        for (int i = 0; i < 8; i++)
+            CHECK(((int *)mine)[i] == (i % 2 ? n_ranks : 0), "%s: %d at %d", flavours[flavour], ((int *)mine)[i], i);
+    OK(MPI_Type_free(&odd));
+    done(flavour, &win, mine);
+}
+
+/* Loads and stores in one block of all ranks, and in parts of their own. */
+static void shared(void)
+{
+    for (int apart = 0; apart < 2; apart++) {
+        MPI_Info info;
+        MPI_Win win;
+        int *mine, *first = NULL, unit;
+        MPI_Aint size;
+        OK(MPI_Info_create(&info));
+        if (apart) OK(MPI_Info_set(info, "alloc_shared_noncontig", "true"));
+        OK(MPI_Win_allocate_shared((my_rank + 1) * sizeof(int), sizeof(int), info, MPI_COMM_WORLD, &mine, &win));
+        for (int i = 0; i <= my_rank; i++) mine[i] = my_rank;
+        OK(MPI_Win_fence(0, win));
+        for (int rank = 0; rank < n_ranks; rank++) {
+            int *theirs;
+            OK(MPI_Win_shared_query(win, rank, &size, &unit, &theirs));
+            CHECK(size == (rank + 1) * (MPI_Aint)sizeof(int) && unit == sizeof(int), "%ld, %d", (long)size, unit);
+            for (int i = 0; i <= rank; i++) CHECK(theirs[i] == rank, "%d of rank %d", theirs[i], rank);
+            if (rank == 0) first = theirs;
+            CHECK(apart || theirs == first + rank * (rank + 1) / 2, "rank %d's part is not behind the others", rank);
+        }
+        OK(MPI_Win_fence(0, win));
+        OK(MPI_Win_free(&win));
+        OK(MPI_Info_free(&info));
+    }
+}
+
+static int deleted;
+static int forget(MPI_Win win, int key, void *value, void *extra)
+{
+    (void)win, (void)key, (void)extra;
+    deleted += *(int *)value;
+    return MPI_SUCCESS;
+}
+
+static void properties(void)
+{
+    double memory[8];
+    void *base;
+    MPI_Aint *size;
+    MPI_Win win;
+    int *unit, *flavour, *model, flag, key, five = 5, length;
+    char name[MPI_MAX_OBJECT_NAME];
+    OK(MPI_Win_create(memory, sizeof memory, sizeof(double), MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    OK(MPI_Win_get_attr(win, MPI_WIN_BASE, &base, &flag));
+    CHECK(flag && base == memory, "base");
+    OK(MPI_Win_get_attr(win, MPI_WIN_SIZE, &size, &flag));
+    CHECK(flag && *size == sizeof memory, "size");
+    OK(MPI_Win_get_attr(win, MPI_WIN_DISP_UNIT, &unit, &flag));
+    CHECK(flag && *unit == sizeof(double), "unit");
+    OK(MPI_Win_get_attr(win, MPI_WIN_CREATE_FLAVOR, &flavour, &flag));
+    CHECK(flag && *flavour == MPI_WIN_FLAVOR_CREATE, "flavour");
+    OK(MPI_Win_get_attr(win, MPI_WIN_MODEL, &model, &flag));
+    CHECK(flag && *model == MPI_WIN_UNIFIED, "model");
+    OK(MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, forget, &key, NULL));
+    OK(MPI_Win_set_attr(win, key, &five));
+    OK(MPI_Win_get_attr(win, key, &base, &flag));
+    CHECK(flag && base == &five, "value");
+    OK(MPI_Win_free_keyval(&key));
+    OK(MPI_Win_set_name(win, "sill"));
+    OK(MPI_Win_get_name(win, name, &length));
+    CHECK(!strcmp(name, "sill") && length == 4, "name %s", name);
+    OK(MPI_Win_free(&win));
+    CHECK(deleted == 5, "the delete function was called %d times 5", deleted);
+}
+
+static void errors(void)
+{
+    int memory[4] = {0}, other = 7;
+    MPI_Win win;
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    FAILS(MPI_ERR_SIZE, MPI_Win_create(memory, -1, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    FAILS(MPI_ERR_DISP, MPI_Win_create(memory, 8, 0, MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    FAILS(MPI_ERR_WIN, MPI_Put(memory, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_WIN_NULL));
+    OK(MPI_Win_create(memory, sizeof memory, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Put(&other, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Win_unlock(0, win));
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Win_flush(0, win));
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Win_complete(win));
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Win_wait(win));
+    FAILS(MPI_ERR_LOCKTYPE, MPI_Win_lock(4711, 0, 0, win));
+    FAILS(MPI_ERR_RANK, MPI_Win_lock(MPI_LOCK_SHARED, n_ranks, 0, win));
+    FAILS(MPI_ERR_RMA_FLAVOR, MPI_Win_attach(win, memory, 4));
+    OK(MPI_Win_fence(0, win));
+    FAILS(MPI_ERR_RANK, MPI_Put(&other, 1, MPI_INT, n_ranks, 0, 1, MPI_INT, win));
+    FAILS(MPI_ERR_COUNT, MPI_Put(&other, -1, MPI_INT, 0, 0, 1, MPI_INT, win));
+    FAILS(MPI_ERR_TYPE, MPI_Put(&other, 1, MPI_DATATYPE_NULL, 0, 0, 1, MPI_INT, win));
+    FAILS(MPI_ERR_RMA_RANGE, MPI_Put(&other, 1, MPI_INT, 0, 4, 1, MPI_INT, win));
+    FAILS(MPI_ERR_DISP, MPI_Get(&other, 1, MPI_INT, 0, -1, 1, MPI_INT, win));
+    FAILS(MPI_ERR_OP, MPI_Accumulate(&other, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_OP_NULL, win));
+    OK(MPI_Put(&other, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, win));
+    OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, win));
+    OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Win_fence(0, win));
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Win_free(&win));
+    OK(MPI_Win_unlock(0, win));
+    OK(MPI_Win_free(&win));
+    OK(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+    OK(MPI_Win_attach(win, memory, sizeof memory));
+    FAILS(MPI_ERR_RMA_ATTACH, MPI_Win_attach(win, memory + 1, 4));
+    OK(MPI_Win_detach(win, memory));
+    FAILS(MPI_ERR_RMA_ATTACH, MPI_Win_detach(win, memory));
+    OK(MPI_Win_free(&win));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "served")) setenv("NEARMPI_ONE_COPY", "0", 1);
+    start(&argc, &argv);
+    for (int flavour = MPI_WIN_FLAVOR_CREATE; flavour <= MPI_WIN_FLAVOR_SHARED; flavour++) {
+        fences(flavour);
+        strided(flavour);
+        counters(flavour);
+        exclusive(flavour);
+        neighbours(flavour);
+        pairs(flavour);
+    }
+    shared();
+    properties();
+    if (argc > 1 && !strcmp(argv[1], "errors")) errors();
+    finish();
+}

@@ -1,0 +1,376 @@
+//! # Safety
+//! Hands the application's buffers on: relies on its pointers, counts and datatypes.
+//!
+//! One-sided communication: put, get and accumulates, also with requests (MPI-4.1 §12.3).
+#![allow(unsafe_code)]
+
+use super::constants::*;
+use super::edge::*;
+use super::op::op;
+use super::pt2pt::{buffer, dest, store_request};
+use super::types::*;
+use super::win::on_win;
+use crate::fail;
+use crate::mpi::buffer::Buffer;
+use crate::mpi::request::Request;
+use crate::mpi::rma::{Target, Window, transfer, update};
+use crate::mpi::status::Status;
+use crate::mpi::world::State;
+use std::ffi::{c_int, c_void};
+
+/// An address, a number of elements and their datatype.
+type Elements = (*const c_void, i64, MPI_Datatype);
+
+fn local(state: &State, (address, count, datatype): Elements, name: &str) -> Result<Buffer> {
+    buffer(state, address, self::count(count, name)?, datatype)
+}
+
+/// The target that the program describes; `None` for MPI_PROC_NULL.
+fn target(
+    state: &State,
+    window: &Window,
+    rank: c_int,
+    disp: MPI_Aint,
+    count: i64,
+    datatype: MPI_Datatype,
+) -> Result<Option<Target>> {
+    let rank = dest(&window.comm, rank)?;
+    let count = self::count(count, "target_count")?;
+    let datatype = state.datatypes.committed(datatype)?.clone();
+    let disp = disp as i64;
+    Ok(rank.map(|rank| Target {
+        rank,
+        disp,
+        count,
+        datatype,
+    }))
+}
+
+/// Runs an operation; with a request, stores one that is over: it is when this returns.
+fn run(
+    name: &'static str,
+    win: MPI_Win,
+    request: Option<*mut MPI_Request>,
+    body: impl FnOnce(&mut Hold, &Window) -> Result<()>,
+) -> c_int {
+    on_win(name, win, |hold, window| {
+        if let Some(request) = request {
+            load(request, "request")?;
+        }
+        body(hold, window)?;
+        match request {
+            Some(request) => {
+                let key = hold.add_request(Request::over(Status::EMPTY))?;
+                store_request(request, key)
+            }
+            None => Ok(()),
+        }
+    })
+}
+
+/// Which way a transfer goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Put,
+    Get,
+}
+
+#[allow(clippy::too_many_arguments)]
+fn move_data(
+    name: &'static str,
+    way: Way,
+    origin: Elements,
+    rank: c_int,
+    disp: MPI_Aint,
+    (count, datatype): (i64, MPI_Datatype),
+    win: MPI_Win,
+    request: Option<*mut MPI_Request>,
+) -> c_int {
+    run(name, win, request, |hold, window| {
+        let origin = local(hold, origin, "origin_count")?;
+        match (target(hold, window, rank, disp, count, datatype)?, way) {
+            (Some(target), Way::Put) => transfer::put(hold, window, &origin, &target),
+            (Some(target), Way::Get) => transfer::get(hold, window, &origin, &target),
+            (None, _) => Ok(()),
+        }
+    })
+}
+
+#[allow(clippy::too_many_arguments)]
+fn combine(
+    name: &'static str,
+    origin: Elements,
+    result: Option<Elements>,
+    rank: c_int,
+    disp: MPI_Aint,
+    (count, datatype): (i64, MPI_Datatype),
+    op_handle: MPI_Op,
+    win: MPI_Win,
+    request: Option<*mut MPI_Request>,
+) -> c_int {
+    run(name, win, request, |hold, window| {
+        let op = op(hold, op_handle)?.clone();
+        if op_handle == MPI_NO_OP && result.is_none() {
+            fail!(Op, "{name} does not take MPI_NO_OP");
+        }
+        // The origin of a fetch without an operation is not looked at, whatever it is.
+        let origin = match op_handle {
+            MPI_NO_OP => Buffer::bytes(std::ptr::null_mut(), 0),
+            _ => local(hold, origin, "origin_count")?,
+        };
+        let result = result.map(|result| local(hold, result, "result_count")).transpose()?;
+        match target(hold, window, rank, disp, count, datatype)? {
+            Some(target) => update::accumulate(hold, window, &origin, result.as_ref(), &target, &op),
+            None => Ok(()),
+        }
+    })
+}
+
+/// Copies to a member's memory. MPI-4.1 §12.3.1.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Put(
+    origin_addr: *const c_void,
+    origin_count: Count,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: Count,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+) -> c_int {
+    let origin = (origin_addr, origin_count.into(), origin_datatype);
+    let there = (target_count.into(), target_datatype);
+    move_data("MPI_Put", Way::Put, origin, target_rank, target_disp, there, win, None)
+}
+
+/// Copies from a member's memory. MPI-4.1 §12.3.2.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Get(
+    origin_addr: *mut c_void,
+    origin_count: Count,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: Count,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+) -> c_int {
+    let origin = (origin_addr.cast_const(), origin_count.into(), origin_datatype);
+    let there = (target_count.into(), target_datatype);
+    move_data("MPI_Get", Way::Get, origin, target_rank, target_disp, there, win, None)
+}
+
+/// MPI_Put with a request. MPI-4.1 §12.3.5.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Rput(
+    origin_addr: *const c_void,
+    origin_count: Count,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: Count,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> c_int {
+    let origin = (origin_addr, origin_count.into(), origin_datatype);
+    let there = (target_count.into(), target_datatype);
+    let request = Some(request);
+    move_data(
+        "MPI_Rput",
+        Way::Put,
+        origin,
+        target_rank,
+        target_disp,
+        there,
+        win,
+        request,
+    )
+}
+
+/// MPI_Get with a request. MPI-4.1 §12.3.5.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Rget(
+    origin_addr: *mut c_void,
+    origin_count: Count,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: Count,
+    target_datatype: MPI_Datatype,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> c_int {
+    let origin = (origin_addr.cast_const(), origin_count.into(), origin_datatype);
+    let there = (target_count.into(), target_datatype);
+    let request = Some(request);
+    move_data(
+        "MPI_Rget",
+        Way::Get,
+        origin,
+        target_rank,
+        target_disp,
+        there,
+        win,
+        request,
+    )
+}
+
+/// Combines with a member's memory. MPI-4.1 §12.3.4.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Accumulate(
+    origin_addr: *const c_void,
+    origin_count: Count,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: Count,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> c_int {
+    let (name, origin) = ("MPI_Accumulate", (origin_addr, origin_count.into(), origin_datatype));
+    let there = (target_count.into(), target_datatype);
+    combine(name, origin, None, target_rank, target_disp, there, op, win, None)
+}
+
+/// MPI_Accumulate with a request. MPI-4.1 §12.3.5.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Raccumulate(
+    origin_addr: *const c_void,
+    origin_count: Count,
+    origin_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: Count,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> c_int {
+    let (name, origin) = ("MPI_Raccumulate", (origin_addr, origin_count.into(), origin_datatype));
+    let there = (target_count.into(), target_datatype);
+    let request = Some(request);
+    combine(name, origin, None, target_rank, target_disp, there, op, win, request)
+}
+
+/// Combines with a member's memory and fetches what was there before. MPI-4.1 §12.3.4.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Get_accumulate(
+    origin_addr: *const c_void,
+    origin_count: Count,
+    origin_datatype: MPI_Datatype,
+    result_addr: *mut c_void,
+    result_count: Count,
+    result_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: Count,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> c_int {
+    let (name, origin) = (
+        "MPI_Get_accumulate",
+        (origin_addr, origin_count.into(), origin_datatype),
+    );
+    let result = (result_addr.cast_const(), result_count.into(), result_datatype);
+    let there = (target_count.into(), target_datatype);
+    combine(
+        name,
+        origin,
+        Some(result),
+        target_rank,
+        target_disp,
+        there,
+        op,
+        win,
+        None,
+    )
+}
+
+/// MPI_Get_accumulate with a request. MPI-4.1 §12.3.5.
+#[apply(mpi_function_c!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Rget_accumulate(
+    origin_addr: *const c_void,
+    origin_count: Count,
+    origin_datatype: MPI_Datatype,
+    result_addr: *mut c_void,
+    result_count: Count,
+    result_datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    target_count: Count,
+    target_datatype: MPI_Datatype,
+    op: MPI_Op,
+    win: MPI_Win,
+    request: *mut MPI_Request,
+) -> c_int {
+    let (name, origin) = (
+        "MPI_Rget_accumulate",
+        (origin_addr, origin_count.into(), origin_datatype),
+    );
+    let result = Some((result_addr.cast_const(), result_count.into(), result_datatype));
+    let there = (target_count.into(), target_datatype);
+    let request = Some(request);
+    combine(name, origin, result, target_rank, target_disp, there, op, win, request)
+}
+
+/// Combines one element with a member's memory and fetches what was there before. MPI-4.1 §12.3.4.3.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Fetch_and_op(
+    origin_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    op: MPI_Op,
+    win: MPI_Win,
+) -> c_int {
+    let name = "MPI_Fetch_and_op";
+    let (origin, result) = ((origin_addr, 1, datatype), (result_addr.cast_const(), 1, datatype));
+    let there = (1, datatype);
+    combine(
+        name,
+        origin,
+        Some(result),
+        target_rank,
+        target_disp,
+        there,
+        op,
+        win,
+        None,
+    )
+}
+
+/// Stores one element in a member's memory if it finds there what it compares with. MPI-4.1 §12.3.4.4.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Compare_and_swap(
+    origin_addr: *const c_void,
+    compare_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: MPI_Datatype,
+    target_rank: c_int,
+    target_disp: MPI_Aint,
+    win: MPI_Win,
+) -> c_int {
+    run("MPI_Compare_and_swap", win, None, |hold, window| {
+        let origin = local(hold, (origin_addr, 1, datatype), "count")?;
+        let compare = local(hold, (compare_addr, 1, datatype), "count")?;
+        let result = local(hold, (result_addr.cast_const(), 1, datatype), "count")?;
+        match target(hold, window, target_rank, target_disp, 1, datatype)? {
+            Some(target) => update::compare_and_swap(hold, window, &origin, &compare, &result, &target),
+            None => Ok(()),
+        }
+    })
+}

@@ -1,0 +1,305 @@
+//! Synchronization (MPI-4.1 §12.5): which accesses are open, and waiting for others.
+
+use super::{Window, wake};
+use crate::fail;
+use crate::mpi::buffer::Buffer;
+use crate::mpi::coll;
+use crate::mpi::comm::Plane;
+use crate::mpi::error::Result;
+use crate::mpi::group::Group;
+use crate::mpi::pt2pt::{self, Mode};
+use crate::mpi::request::RequestKey;
+use crate::mpi::world::Hold;
+use crate::sys::cpu;
+use std::collections::BTreeMap;
+use std::sync::atomic::{Ordering, fence as memory_fence};
+
+/// `MPI_WIN_UNIFIED`: one memory, as on every machine of one.
+pub const UNIFIED: i32 = 2;
+/// Tag of the word that a member's memory is exposed, and of the word that accesses to it are over.
+const POSTED: i32 = 1;
+const COMPLETE: i32 = 2;
+/// Looks at a lock before this rank says that it waits for it.
+const LOOKS: u32 = 64;
+
+/// Which accesses and exposures of a window are open in this process.
+#[derive(Debug, Default)]
+pub struct Epochs {
+    /// A fence has opened accesses to all.
+    fenced: bool,
+    /// Members that accesses were started to.
+    started: Option<Vec<u32>>,
+    /// What has to come from those this process is exposed to.
+    posted: Option<Vec<RequestKey>>,
+    /// Locked members, and whether exclusively.
+    locked: BTreeMap<u32, bool>,
+    /// All members are locked (shared).
+    all: bool,
+}
+
+impl Epochs {
+    /// Whether member `rank` may be accessed now.
+    ///
+    /// # Errors
+    /// `RmaSync`: it may not.
+    pub fn check_access(&self, rank: u32) -> Result<()> {
+        let started = self.started.as_ref().is_some_and(|ranks| ranks.contains(&rank));
+        if self.fenced || started || self.all || self.locked.contains_key(&rank) {
+            return Ok(());
+        }
+        fail!(
+            RmaSync,
+            "no access to rank {rank} is open: call MPI_Win_fence, MPI_Win_start or MPI_Win_lock first"
+        )
+    }
+
+    /// Refuses while an access or exposure that needs its own end is open.
+    ///
+    /// # Errors
+    /// `RmaSync`.
+    pub fn check_idle(&self) -> Result<()> {
+        self.check_no_access()?;
+        if self.posted.is_some() {
+            fail!(RmaSync, "the window is exposed by MPI_Win_post");
+        }
+        Ok(())
+    }
+
+    fn check_no_access(&self) -> Result<()> {
+        if self.started.is_some() {
+            fail!(RmaSync, "accesses begun by MPI_Win_start are open");
+        }
+        if self.all || !self.locked.is_empty() {
+            fail!(RmaSync, "locks on the window are held");
+        }
+        Ok(())
+    }
+
+    /// Refuses when member `rank`, or for `None` every member, is not locked.
+    ///
+    /// # Errors
+    /// `RmaSync`.
+    pub fn check_locked(&self, rank: Option<u32>) -> Result<()> {
+        match rank {
+            _ if self.all => Ok(()),
+            Some(rank) if !self.locked.contains_key(&rank) => fail!(RmaSync, "rank {rank} is not locked"),
+            None if self.locked.is_empty() => fail!(RmaSync, "the window is not locked"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Ends all accesses by and to this process, and opens new ones unless `last`. Collective. MPI-4.1 §12.5.1.
+///
+/// # Errors
+/// `RmaSync`: another kind of access is open.
+pub fn fence(hold: &mut Hold, window: &Window, last: bool) -> Result<()> {
+    window.epochs.borrow().check_idle()?;
+    memory_fence(Ordering::SeqCst);
+    coll::barrier(hold, &window.comm)?;
+    window.epochs.borrow_mut().fenced = !last;
+    Ok(())
+}
+
+/// Exposes this process's memory to the members in `group`. MPI-4.1 §12.5.2.
+///
+/// # Errors
+/// `RmaSync`: it is exposed already; `Group`: a process is no member.
+pub fn post(hold: &mut Hold, window: &Window, group: &Group) -> Result<()> {
+    if window.epochs.borrow().posted.is_some() {
+        fail!(RmaSync, "the window is exposed already");
+    }
+    let comm = &window.comm;
+    let mut ends = Vec::new();
+    for rank in members(window, group)? {
+        let nothing = Buffer::bytes(std::ptr::null_mut(), 0);
+        let plane = Plane::PointToPoint;
+        ends.push(pt2pt::irecv(hold, comm, plane, nothing.clone(), rank as i32, COMPLETE)?);
+        tell(hold, window, rank, POSTED)?;
+    }
+    window.epochs.borrow_mut().posted = Some(ends);
+    Ok(())
+}
+
+/// Waits until the members in `group` have exposed their memory and opens accesses to them. MPI-4.1 §12.5.2.
+///
+/// # Errors
+/// `RmaSync`: an access is open already; `Group`: a process is no member.
+pub fn start(hold: &mut Hold, window: &Window, group: &Group) -> Result<()> {
+    window.epochs.borrow().check_no_access()?;
+    let ranks = members(window, group)?;
+    for &rank in &ranks {
+        let nothing = Buffer::bytes(std::ptr::null_mut(), 0);
+        pt2pt::recv(hold, &window.comm, Plane::PointToPoint, nothing, rank as i32, POSTED)?;
+    }
+    let mut epochs = window.epochs.borrow_mut();
+    epochs.fenced = false;
+    epochs.started = Some(ranks);
+    Ok(())
+}
+
+/// Ends the accesses begun by [`start`]. MPI-4.1 §12.5.2.
+///
+/// # Errors
+/// `RmaSync`: there are none.
+pub fn complete(hold: &mut Hold, window: &Window) -> Result<()> {
+    let Some(ranks) = window.epochs.borrow_mut().started.take() else {
+        fail!(RmaSync, "MPI_Win_start has not been called");
+    };
+    memory_fence(Ordering::SeqCst);
+    ranks
+        .into_iter()
+        .try_for_each(|rank| tell(hold, window, rank, COMPLETE))
+}
+
+/// Waits, or for `wait` false only looks, whether all accesses to this process are over. MPI-4.1 §12.5.2.
+///
+/// # Errors
+/// `RmaSync`: it is not exposed.
+pub fn end_exposure(hold: &mut Hold, window: &Window, wait: bool) -> Result<bool> {
+    let Some(ends) = window.epochs.borrow().posted.clone() else {
+        fail!(RmaSync, "MPI_Win_post has not been called");
+    };
+    let is_over = |hold: &mut Hold| ends.iter().all(|&end| hold.is_over(end));
+    if wait {
+        hold.wait_until(None, |hold| Ok(is_over(hold)))?;
+    } else if !is_over(hold) {
+        let moved = hold.progress(None)?;
+        let over = is_over(hold);
+        hold.in_vain(moved || over);
+        if !over {
+            return Ok(false);
+        }
+    }
+    window.epochs.borrow_mut().posted = None;
+    for end in ends {
+        pt2pt::finish(hold, end)?;
+    }
+    Ok(true)
+}
+
+/// Locks member `rank`. MPI-4.1 §12.5.3.
+///
+/// # Errors
+/// `RmaSync`: it is locked already, or another kind of access is open.
+pub fn lock(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
+    {
+        let epochs = window.epochs.borrow();
+        if epochs.started.is_some() || epochs.all {
+            epochs.check_no_access()?;
+        }
+        if epochs.locked.contains_key(&rank) {
+            fail!(RmaSync, "rank {rank} is locked already");
+        }
+    }
+    acquire(hold, window, rank, exclusive)?;
+    let mut epochs = window.epochs.borrow_mut();
+    epochs.fenced = false;
+    epochs.locked.insert(rank, exclusive);
+    Ok(())
+}
+
+/// Unlocks member `rank`. MPI-4.1 §12.5.3.
+///
+/// # Errors
+/// `RmaSync`: it is not locked.
+pub fn unlock(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
+    let Some(exclusive) = window.epochs.borrow_mut().locked.remove(&rank) else {
+        fail!(RmaSync, "rank {rank} is not locked");
+    };
+    release(hold, window, rank, exclusive);
+    Ok(())
+}
+
+/// Locks all members, shared. MPI-4.1 §12.5.3.
+///
+/// # Errors
+/// `RmaSync`: an access is open already.
+pub fn lock_all(hold: &mut Hold, window: &Window) -> Result<()> {
+    window.epochs.borrow().check_no_access()?;
+    (0..window.comm.size()).try_for_each(|rank| acquire(hold, window, rank, false))?;
+    let mut epochs = window.epochs.borrow_mut();
+    epochs.fenced = false;
+    epochs.all = true;
+    Ok(())
+}
+
+/// Unlocks all members. MPI-4.1 §12.5.3.
+///
+/// # Errors
+/// `RmaSync`: [`lock_all`] has not been called.
+pub fn unlock_all(hold: &mut Hold, window: &Window) -> Result<()> {
+    if !std::mem::take(&mut window.epochs.borrow_mut().all) {
+        fail!(RmaSync, "MPI_Win_lock_all has not been called");
+    }
+    (0..window.comm.size()).for_each(|rank| release(hold, window, rank, false));
+    Ok(())
+}
+
+/// Makes what was accessed so far seen, and lets others be served. MPI-4.1 §12.5.4.
+///
+/// # Errors
+/// A peer that left the protocol.
+pub fn flush(hold: &mut Hold) -> Result<()> {
+    memory_fence(Ordering::SeqCst);
+    hold.progress(None)?;
+    Ok(())
+}
+
+fn acquire(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
+    let control = window.control(rank);
+    for _ in 0..LOOKS {
+        if control.try_lock(exclusive) {
+            return Ok(());
+        }
+        std::hint::spin_loop();
+    }
+    control.wait(exclusive);
+    let outcome = hold.wait_until(None, |_| Ok(control.try_lock(exclusive)));
+    if control.stop_waiting(exclusive) {
+        wake(hold, window);
+    }
+    outcome
+}
+
+fn release(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) {
+    memory_fence(Ordering::SeqCst);
+    if window.control(rank).unlock(exclusive) {
+        wake(hold, window);
+    }
+}
+
+/// Runs `body` while nobody else updates member `rank`'s memory.
+pub(super) fn updating<R>(window: &Window, rank: u32, body: impl FnOnce() -> R) -> R {
+    let control = window.control(rank);
+    let mut looks = 0;
+    while !control.try_update() {
+        looks += 1;
+        match looks % LOOKS {
+            0 => cpu::give_way(),
+            _ => std::hint::spin_loop(),
+        }
+    }
+    let result = body();
+    control.end_update();
+    result
+}
+
+/// Sends member `rank` a word without content.
+fn tell(hold: &mut Hold, window: &Window, rank: u32, tag: i32) -> Result<()> {
+    let nothing = Buffer::bytes(std::ptr::null_mut(), 0);
+    let plane = Plane::PointToPoint;
+    pt2pt::send(hold, &window.comm, plane, nothing, rank, tag, Mode::Standard)
+}
+
+/// The processes of `group` as members of the window.
+fn members(window: &Window, group: &Group) -> Result<Vec<u32>> {
+    let member = |&world: &u32| match window.comm.group.rank_of(world) {
+        Some(rank) => Ok(rank),
+        None => fail!(
+            Group,
+            "the group holds rank {world} of the job, which is not in the window"
+        ),
+    };
+    group.members.iter().map(member).collect()
+}

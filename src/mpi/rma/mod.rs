@@ -1,0 +1,256 @@
+//! # Safety
+//! Turns views of shared memory into control lines and addresses; relies on [`create`] to size them.
+//!
+//! One-sided communication (MPI-4.1 §12): windows of memory that others read and write.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`create`] | making windows: who shares what, and how it is found |
+//! | [`epoch`] | fences, locks, post-start-complete-wait; who may access whom now |
+//! | [`transfer`] | put and get |
+//! | [`update`] | accumulates, which read, combine and write as one |
+//! | [`serve`] | what a member does for others whose memory it cannot be reached in |
+//!
+//! Memory that a window allocates lies in the ranks' zones and is mapped where it is accessed: a put is a copy. Memory
+//! that the program brought is accessed through the kernel (process_vm_writev); where the kernel refuses, its owner is
+//! asked in a message and answers from inside any MPI call. All of it is over when the call returns, but for a lock
+//! nobody waits for anybody; the target need not call MPI.
+#![allow(unsafe_code)]
+
+pub mod create;
+pub mod epoch;
+pub mod serve;
+#[cfg(test)]
+mod tests;
+pub mod transfer;
+pub mod update;
+
+use super::attr::Attributes;
+use super::buffer::Buffer;
+use super::comm::Comm;
+use super::datatype::Datatype;
+use super::errhandler::Errhandler;
+use super::error::Result;
+use super::info::Info;
+use super::world::{Hold, State};
+use crate::fail;
+use crate::shm::window::Control;
+use crate::shm::zone::View;
+use epoch::Epochs;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// How a window's memory came to be: `MPI_WIN_FLAVOR_*` of the MPICH ABI (MPI-4.1 §12.2.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[allow(missing_docs)]
+pub enum Flavor {
+    Create = 1,
+    Allocate = 2,
+    Dynamic = 3,
+    Shared = 4,
+}
+
+/// A window.
+#[derive(Debug)]
+pub struct Window {
+    /// Its members, in a communicator that only the library uses.
+    pub comm: Rc<Comm>,
+    /// How its memory came to be.
+    pub flavor: Flavor,
+    /// First byte of this process's part; null in a dynamic window.
+    pub base: *mut u8,
+    /// What happens to errors on it.
+    pub errhandler: RefCell<Errhandler>,
+    /// The name the program gave it.
+    pub name: RefCell<String>,
+    /// Hints.
+    pub info: RefCell<Info>,
+    /// Values cached under keys.
+    pub attributes: Attributes,
+    /// What predefined attributes point to.
+    pub values: Values,
+    /// Which accesses are open.
+    pub epochs: RefCell<Epochs>,
+    /// Memory attached to a dynamic window: first byte and length.
+    pub attached: RefCell<BTreeMap<usize, usize>>,
+    parts: Vec<Part>,
+    controls: View,
+    /// Parts of this process's zone that go with the window.
+    zone: Vec<(usize, usize)>,
+    /// Other members' memory, as far as it has been mapped.
+    mapped: RefCell<Vec<Option<Rc<View>>>>,
+    /// Requests of others that have not come whole yet.
+    serving: RefCell<Vec<serve::Coming>>,
+    asked: Cell<u32>,
+}
+
+/// Size, displacement unit, flavour and model of this process's part, at addresses that last as long as the window.
+#[derive(Debug)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Values {
+    pub size: i64,
+    pub unit: i32,
+    pub flavor: i32,
+    pub model: i32,
+}
+
+/// One member's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Where it lies in its owner's process.
+    pub address: u64,
+    /// Bytes in it.
+    pub size: usize,
+    /// Bytes by which displacements count.
+    pub unit: usize,
+    place: Place,
+}
+
+/// Where a part can be seen by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// In its owner's memory only.
+    Own,
+    /// In the zone of its owner, from this offset on.
+    Zone(usize),
+    /// So many bytes behind the start of the one block of all, in the zone of member 0 from this offset on.
+    Block(usize, usize),
+}
+
+/// How this process reaches a member's part: each with the address of its first byte.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// It is mapped here.
+    Here(*mut u8),
+    /// Through the kernel, in the process of this number.
+    Process(i32, u64),
+    /// By asking its owner.
+    Served(u64),
+}
+
+/// What an operation accesses at its target.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Member.
+    pub rank: u32,
+    /// Displacement, in the target's units.
+    pub disp: i64,
+    /// Number of elements.
+    pub count: usize,
+    /// Their datatype.
+    pub datatype: Rc<Datatype>,
+}
+
+impl Target {
+    /// Bytes of data.
+    pub fn len(&self) -> usize {
+        self.count * self.datatype.size()
+    }
+
+    /// Whether nothing is accessed.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Window {
+    /// The memory of member `rank`.
+    pub fn part(&self, rank: u32) -> &Part {
+        &self.parts[rank as usize]
+    }
+
+    /// Member `rank`'s control line.
+    fn control(&self, rank: u32) -> &Control {
+        assert!((rank as usize) < self.parts.len());
+        // SAFETY: the view holds a line for each member, all atomics, for which zero bytes are valid.
+        unsafe { &*self.controls.base().cast::<Control>().add(rank as usize) }
+    }
+
+    /// First byte of member `rank`'s part as this process sees it; `None` where it does not see it.
+    ///
+    /// # Errors
+    /// `NoMem`: it could not be mapped.
+    pub fn mapped(&self, state: &State, rank: u32) -> Result<Option<*mut u8>> {
+        let part = self.part(rank);
+        if rank == self.comm.rank {
+            return Ok(Some(self.base));
+        }
+        let (owner, offset, len, shift) = match part.place {
+            Place::Own => return Ok(None),
+            Place::Zone(offset) => (rank, offset, part.size, 0),
+            Place::Block(offset, shift) => (0, offset, self.block_len(), shift),
+        };
+        let mut mapped = self.mapped.borrow_mut();
+        let view = match &mapped[owner as usize] {
+            Some(view) => view,
+            None => {
+                let segment = state.engine.channel.segment();
+                let view = create::view(segment, self.comm.group.world(owner), offset, len)?;
+                mapped[owner as usize].insert(Rc::new(view))
+            }
+        };
+        Ok(Some(view.base().wrapping_add(shift)))
+    }
+
+    fn block_len(&self) -> usize {
+        self.parts.iter().map(|part| part.size).sum()
+    }
+
+    fn way(&self, state: &mut State, rank: u32) -> Result<Way> {
+        if let Some(base) = self.mapped(state, rank)? {
+            return Ok(Way::Here(base));
+        }
+        let address = self.part(rank).address;
+        let peer = self.comm.group.world(rank);
+        Ok(match state.engine.channel.process_of(peer) {
+            Some(pid) => Way::Process(pid, address),
+            None => Way::Served(address),
+        })
+    }
+
+    /// Distance of the target's first element from the first byte of the member's part.
+    ///
+    /// # Errors
+    /// `Disp`: it is negative; `RmaRange`: the target does not lie within the part.
+    fn locate(&self, target: &Target) -> Result<isize> {
+        let (part, Target { rank, disp, .. }) = (self.part(target.rank), target);
+        if self.flavor == Flavor::Dynamic {
+            return Ok(*disp as isize);
+        }
+        if *disp < 0 {
+            fail!(Disp, "the target displacement is {disp} but must not be negative");
+        }
+        let first = i128::from(*disp) * part.unit as i128;
+        if !target.is_empty() {
+            let datatype = &target.datatype;
+            let last = (target.count as i128 - 1) * datatype.extent() as i128;
+            let low = first + datatype.true_lb() as i128 + last.min(0);
+            let high = first + (datatype.true_lb() + datatype.true_extent()) as i128 + last.max(0);
+            if low < 0 || high > part.size as i128 {
+                fail!(
+                    RmaRange,
+                    "bytes {low} to {high} at displacement {disp} are not within the {} bytes of rank {rank}'s window",
+                    part.size
+                );
+            }
+        }
+        Ok(first as isize)
+    }
+}
+
+/// The target as memory of this process, whose part's first byte is `base`.
+fn buffer_at(base: *mut u8, offset: isize, target: &Target) -> Buffer {
+    Buffer::typed(base.wrapping_offset(offset), target.count, &target.datatype)
+}
+
+/// Wakes the members of `window` that sleep.
+fn wake(hold: &Hold, window: &Window) {
+    let comm = &window.comm;
+    (0..comm.size())
+        .filter(|&rank| rank != comm.rank)
+        .for_each(|rank| hold.engine.channel.wake(comm.group.world(rank)));
+    hold.wake_threads();
+}

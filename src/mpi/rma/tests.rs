@@ -1,0 +1,199 @@
+//! One-sided communication among ranks that are threads over a segment of this process: memory in zones, and memory
+//! that its owner has to be asked for.
+
+use super::create::{Share, create, free};
+use super::*;
+use crate::mpi::coll::barrier;
+use crate::mpi::datatype::basic;
+use crate::mpi::error::Class;
+use crate::mpi::op::kernel::BUILTINS;
+use crate::mpi::world::World;
+use crate::shm::segment::Segment;
+use crate::sys::cvar::Settings;
+use std::sync::Arc;
+
+const LONG: i32 = 0x4c00_0807;
+
+/// Runs `program` as each of `ranks` ranks that cannot reach each other through the kernel.
+fn job(ranks: u32, program: impl Fn(&mut Hold, &Rc<Comm>) + Sync) {
+    let segment = Arc::new(Segment::private(ranks, 2).unwrap());
+    std::thread::scope(|scope| {
+        for rank in 0..ranks {
+            let (segment, program) = (segment.clone(), &program);
+            scope.spawn(move || {
+                let settings = Settings::read(|name| (name == "NEARMPI_ONE_COPY").then(|| "0".into())).unwrap();
+                let world = World::new(State::join(segment, rank, settings), false);
+                let mut hold = world.hold();
+                let comm = hold.world.clone();
+                program(&mut hold, &comm);
+                barrier(&mut hold, &comm).unwrap();
+            });
+        }
+    });
+}
+
+/// A window of `words`, in memory of the program or allocated.
+fn window(hold: &mut Hold, comm: &Rc<Comm>, flavor: Flavor, words: &mut [i64]) -> Rc<Window> {
+    let share = Share {
+        flavor,
+        base: words.as_mut_ptr().cast(),
+        size: size_of_val(words),
+        unit: 8,
+        info: Info::default(),
+    };
+    let window = Rc::new(create(hold, comm, share).unwrap());
+    hold.windows.insert(window.clone());
+    window
+}
+
+fn end(hold: &mut Hold, window: Rc<Window>) {
+    free(hold, &window).unwrap();
+    let key = hold
+        .windows
+        .iter()
+        .find(|(_, w)| Rc::ptr_eq(w, &window))
+        .map(|(key, _)| key);
+    hold.windows.remove(key.unwrap());
+}
+
+fn target(rank: u32, disp: i64, count: usize) -> Target {
+    let datatype = Datatype::basic_at(basic::index(LONG).unwrap());
+    Target {
+        rank,
+        disp,
+        count,
+        datatype,
+    }
+}
+
+fn buffer(words: &mut [i64]) -> Buffer {
+    Buffer::bytes(words.as_mut_ptr().cast(), size_of_val(words))
+}
+
+fn sum(hold: &Hold) -> Rc<super::super::op::Op> {
+    let number = BUILTINS.iter().position(|builtin| builtin.name() == "MPI_SUM").unwrap();
+    hold.ops.builtin(number as u32 + 1).unwrap().clone()
+}
+
+#[test]
+fn everybody_finds_what_everybody_put() {
+    for flavor in [Flavor::Create, Flavor::Allocate, Flavor::Shared] {
+        job(3, |hold, comm| {
+            const N: usize = 3000;
+            let mut memory = vec![0i64; 3 * N];
+            let window = window(hold, comm, flavor, &mut memory);
+            epoch::fence(hold, &window, false).unwrap();
+            let me = comm.rank as i64;
+            let mut out: Vec<i64> = (0..N as i64).map(|word| me << 32 | word).collect();
+            for rank in 0..3 {
+                transfer::put(hold, &window, &buffer(&mut out), &target(rank, me * N as i64, N)).unwrap();
+            }
+            epoch::fence(hold, &window, false).unwrap();
+            let mut seen = vec![0i64; 3 * N];
+            let next = (comm.rank + 1) % 3;
+            transfer::get(hold, &window, &buffer(&mut seen), &target(next, 0, 3 * N)).unwrap();
+            epoch::fence(hold, &window, true).unwrap();
+            for (index, &word) in seen.iter().enumerate() {
+                assert_eq!(word, ((index / N) as i64) << 32 | (index % N) as i64);
+            }
+            end(hold, window);
+        });
+    }
+}
+
+#[test]
+fn no_update_is_lost_and_locks_exclude() {
+    for flavor in [Flavor::Create, Flavor::Allocate] {
+        job(3, |hold, comm| {
+            const ROUNDS: i64 = 100;
+            let mut memory = vec![0i64; 2];
+            let window = window(hold, comm, flavor, &mut memory);
+            let (op, mut one, mut before, mut last) = (sum(hold), [1i64], [0i64], -1);
+            for _ in 0..ROUNDS {
+                epoch::lock(hold, &window, 0, false).unwrap();
+                let (origin, result) = (buffer(&mut one), buffer(&mut before));
+                update::accumulate(hold, &window, &origin, Some(&result), &target(0, 0, 1), &op).unwrap();
+                epoch::unlock(hold, &window, 0).unwrap();
+                assert!(before[0] > last);
+                last = before[0];
+                let mut word = [0i64];
+                epoch::lock(hold, &window, 0, true).unwrap();
+                transfer::get(hold, &window, &buffer(&mut word), &target(0, 1, 1)).unwrap();
+                word[0] += 1;
+                transfer::put(hold, &window, &buffer(&mut word), &target(0, 1, 1)).unwrap();
+                epoch::unlock(hold, &window, 0).unwrap();
+            }
+            barrier(hold, comm).unwrap();
+            let mut words = [0i64; 2];
+            epoch::lock_all(hold, &window).unwrap();
+            transfer::get(hold, &window, &buffer(&mut words), &target(0, 0, 2)).unwrap();
+            epoch::unlock_all(hold, &window).unwrap();
+            assert_eq!(words, [3 * ROUNDS; 2]);
+            end(hold, window);
+        });
+    }
+}
+
+#[test]
+fn an_owner_answers_only_for_what_it_exposes() {
+    job(2, |hold, comm| {
+        let mut memory = vec![5i64; 4];
+        let share = Share {
+            flavor: Flavor::Dynamic,
+            base: std::ptr::null_mut(),
+            size: 0,
+            unit: 1,
+            info: Info::default(),
+        };
+        let window = Rc::new(create(hold, comm, share).unwrap());
+        hold.windows.insert(window.clone());
+        let address = memory.as_mut_ptr() as usize;
+        create::attach(&window, address, 16).unwrap();
+        let all = crate::mpi::coll::allgather_bytes(hold, comm, &address.to_ne_bytes()).unwrap();
+        let other = 1 - comm.rank;
+        let there = i64::from_ne_bytes(all[8 * other as usize..][..8].try_into().unwrap());
+        epoch::lock(hold, &window, other, false).unwrap();
+        let mut words = [0i64; 2];
+        transfer::get(hold, &window, &buffer(&mut words), &target(other, there, 2)).unwrap();
+        assert_eq!(words, [5, 5]);
+        for (disp, count) in [(there + 8, 2), (there - 8, 1), (8, 1)] {
+            let mut words = vec![0i64; count];
+            let refused = transfer::get(hold, &window, &buffer(&mut words), &target(other, disp, count));
+            assert_eq!(refused.unwrap_err().class(), Class::RmaRange);
+            let (op, origin) = (sum(hold), buffer(&mut words));
+            let refused = update::accumulate(hold, &window, &origin, None, &target(other, disp, count), &op);
+            assert_eq!(refused.unwrap_err().class(), Class::RmaRange);
+        }
+        epoch::unlock(hold, &window, other).unwrap();
+        barrier(hold, comm).unwrap();
+        assert!(create::attach(&window, address + 8, 1).is_err() && create::detach(&window, address + 8).is_err());
+        end(hold, window);
+        assert_eq!(memory, [5; 4]);
+    });
+}
+
+#[test]
+fn window_memory_is_used_again_and_comes_empty() {
+    job(2, |hold, comm| {
+        for round in 0..50 {
+            // Half of the zone of a rank that is a thread: the third round needs what the first gave back.
+            let mut words = vec![0i64; (2 << 20) / 8];
+            let window = window(hold, comm, Flavor::Allocate, &mut words);
+            let base = window.base.cast::<i64>();
+            // SAFETY: the window's memory, which nobody else accesses.
+            unsafe {
+                assert_eq!(base.add(100).read(), 0, "round {round}");
+                base.add(100).write(7);
+            }
+            end(hold, window);
+        }
+        let too_much = Share {
+            flavor: Flavor::Allocate,
+            base: std::ptr::null_mut(),
+            size: if comm.rank == 0 { 1 << 30 } else { 8 },
+            unit: 1,
+            info: Info::default(),
+        };
+        assert_eq!(create(hold, comm, too_much).unwrap_err().class(), Class::NoMem);
+    });
+}

@@ -1,0 +1,102 @@
+//! What the members of a window share about each of them: its lock, and its turn at accumulating.
+//!
+//! ```text
+//!  0        4         8         12                      64
+//! | holders | writers | waiting | updating |    ...      |
+//! ```
+//! `holders` counts shared holders of the lock (MPI-4.1 §12.5.3) or is [`EXCLUSIVE`]; `writers` counts those that wait
+//! for it exclusively, which keeps new shared holders out; `waiting` counts all that wait, and tells who lets go to wake
+//! them. `updating` is held for the length of one update, so that accumulates are atomic (MPI-4.1 §12.7.1).
+
+use super::sync::{AtomicU32, Ordering};
+
+/// In `holders`: held exclusively.
+const EXCLUSIVE: u32 = 1 << 31;
+
+/// One member's control line.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Control {
+    holders: AtomicU32,
+    writers: AtomicU32,
+    waiting: AtomicU32,
+    updating: AtomicU32,
+}
+
+impl Control {
+    /// Takes the lock if that is possible now.
+    pub fn try_lock(&self, exclusive: bool) -> bool {
+        if exclusive {
+            return self.swap(0, EXCLUSIVE);
+        }
+        let held = self.holders.load(Ordering::Relaxed);
+        held & EXCLUSIVE == 0 && self.writers.load(Ordering::Relaxed) == 0 && self.swap(held, held + 1)
+    }
+
+    fn swap(&self, old: u32, new: u32) -> bool {
+        self.holders
+            .compare_exchange(old, new, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Says that the caller waits for the lock, until [`Control::stop_waiting`].
+    pub fn wait(&self, exclusive: bool) {
+        self.writers.fetch_add(u32::from(exclusive), Ordering::SeqCst);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Ends [`Control::wait`]; whether somebody else has to be woken, whom this wait kept out.
+    pub fn stop_waiting(&self, exclusive: bool) -> bool {
+        self.writers.fetch_sub(u32::from(exclusive), Ordering::SeqCst);
+        self.waiting.fetch_sub(1, Ordering::SeqCst) > 1
+    }
+
+    /// Lets go of the lock; whether somebody waits and has to be woken.
+    pub fn unlock(&self, exclusive: bool) -> bool {
+        let held = if exclusive { EXCLUSIVE } else { 1 };
+        self.holders.fetch_sub(held, Ordering::SeqCst);
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// Takes the turn at updating if it is free.
+    #[inline]
+    pub fn try_update(&self) -> bool {
+        self.updating.load(Ordering::Relaxed) == 0
+            && self
+                .updating
+                .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Ends the turn at updating.
+    #[inline]
+    pub fn end_update(&self) {
+        self.updating.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_share_or_one_has_it_and_writers_are_not_starved() {
+        let control = Control::default();
+        assert!(control.try_lock(false) && control.try_lock(false) && !control.try_lock(true));
+        control.wait(true);
+        assert!(!control.try_lock(false));
+        assert!(control.unlock(false) && control.unlock(false));
+        assert!(control.try_lock(true) && !control.stop_waiting(true));
+        assert!(!control.try_lock(false) && !control.try_lock(true));
+        assert!(!control.unlock(true));
+        assert!(control.try_lock(false));
+    }
+
+    #[test]
+    fn one_updates_at_a_time() {
+        let control = Control::default();
+        assert!(control.try_update() && !control.try_update());
+        control.end_update();
+        assert!(control.try_update());
+    }
+}
