@@ -19,7 +19,7 @@ const CALL_LIMIT: usize = 1 << 30;
 /// `local` is writable for `len` bytes.
 pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, len: usize) -> io::Result<()> {
     // SAFETY: the caller's promise.
-    unsafe { transfer(libc::process_vm_readv, pid, remote, local, len) }
+    unsafe { transfer(pid, Direction::Read, local, &[(remote, len)]) }
 }
 
 /// Copies `len` bytes at `local` to `remote` in process `pid`.
@@ -31,44 +31,7 @@ pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, len: usize) -> io::Res
 /// `local` is readable for `len` bytes.
 pub unsafe fn write(pid: i32, remote: u64, local: *const u8, len: usize) -> io::Result<()> {
     // SAFETY: the caller's promise; this call only reads the local side.
-    unsafe { transfer(libc::process_vm_writev, pid, remote, local.cast_mut(), len) }
-}
-
-type Call = unsafe extern "C" fn(
-    libc::pid_t,
-    *const libc::iovec,
-    libc::c_ulong,
-    *const libc::iovec,
-    libc::c_ulong,
-    libc::c_ulong,
-) -> libc::ssize_t;
-
-unsafe fn transfer(call: Call, pid: i32, remote: u64, local: *mut u8, len: usize) -> io::Result<()> {
-    let mut done = 0;
-    while done < len {
-        let chunk = (len - done).min(CALL_LIMIT);
-        let here = libc::iovec {
-            iov_base: local.wrapping_add(done).cast(),
-            iov_len: chunk,
-        };
-        let there = libc::iovec {
-            iov_base: (remote as usize).wrapping_add(done) as *mut _,
-            iov_len: chunk,
-        };
-        // SAFETY: `here` lies within the caller's buffer; the kernel checks `there`.
-        let got = unsafe { call(pid, &here, 1, &there, 1, 0) };
-        match got {
-            1.. => done += got as usize,
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-        }
-    }
-    Ok(())
+    unsafe { transfer(pid, Direction::Write, local.cast_mut(), &[(remote, len)]) }
 }
 
 /// Which way [`transfer`] copies.
@@ -80,8 +43,8 @@ pub enum Direction {
     Write,
 }
 
-/// Most stretches one call takes (IOV_MAX).
-const STRETCHES: usize = 1024;
+/// Stretches per call; the kernel takes 1024 (IOV_MAX), but past some dozens the calls no longer count.
+const STRETCHES: usize = 64;
 
 /// Copies between `local`, a row of bytes, and the stretches `(address, length)` of process `pid`'s memory, in order.
 ///
@@ -92,28 +55,30 @@ const STRETCHES: usize = 1024;
 /// # Safety
 /// `local` is readable and, for [`Direction::Read`], writable for the sum of all lengths.
 pub unsafe fn transfer(pid: i32, direction: Direction, local: *mut u8, stretches: &[(u64, usize)]) -> io::Result<()> {
-    let mut there = Vec::with_capacity(stretches.len().min(STRETCHES));
+    const NOTHING: libc::iovec = libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    };
+    let mut there = [NOTHING; STRETCHES];
     let (mut index, mut inside, mut position) = (0, 0, 0);
     while index < stretches.len() {
-        there.clear();
-        let mut room = CALL_LIMIT;
-        let mut skip = inside;
+        let (mut count, mut room, mut skip) = (0, CALL_LIMIT, inside);
         for &(address, len) in &stretches[index..] {
-            if there.len() == STRETCHES || room == 0 {
+            if count == STRETCHES || room == 0 {
                 break;
             }
             let len = (len - skip).min(room);
-            there.push(libc::iovec {
+            there[count] = libc::iovec {
                 iov_base: (address as usize).wrapping_add(skip) as *mut _,
                 iov_len: len,
-            });
-            (skip, room) = (0, room - len);
+            };
+            (count, skip, room) = (count + 1, 0, room - len);
         }
         let here = libc::iovec {
             iov_base: local.wrapping_add(position).cast(),
             iov_len: CALL_LIMIT - room,
         };
-        let (list, count) = (there.as_ptr(), there.len() as libc::c_ulong);
+        let (list, count) = (there.as_ptr(), count as libc::c_ulong);
         // SAFETY: `here` lies within the caller's buffer; the kernel checks the other side.
         let moved = unsafe {
             match direction {
