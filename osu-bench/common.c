@@ -113,8 +113,8 @@ static void parse(int argc, char **argv)
             refuse("unknown option or missing value");
         switch (letter) {
         case 'm': sizes(optarg); break;
-        case 'i': options.iterations = options.iterations_large = (int)number(optarg, 1); break;
-        case 'x': options.warmup = options.warmup_large = (int)number(optarg, 0); break;
+        case 'i': options.iterations_given = 1, options.iterations = options.iterations_large = (int)number(optarg, 1); break;
+        case 'x': options.warmup_given = 1, options.warmup = options.warmup_large = (int)number(optarg, 0); break;
         case 'W': options.window = (int)number(optarg, 1); break;
         case 't': options.threads = (int)number(optarg, 1); break;
         case 'c': options.validate = 1; break;
@@ -160,8 +160,11 @@ int end(void)
 }
 
 size_t next_size(size_t size) { return size ? size * 2 : 1; }
-int iterations(size_t size) { return size > LARGE ? options.iterations_large : options.iterations; }
-int warmup(size_t size) { return size > LARGE ? options.warmup_large : options.warmup; }
+/* A quarter of the iterations above VERY_LARGE, unless the command line says how many. */
+static int fewer(size_t size, int n, int given) { return given || size <= VERY_LARGE ? n : (n + 3) / 4; }
+
+int iterations(size_t size) { return fewer(size, size > LARGE ? options.iterations_large : options.iterations, options.iterations_given); }
+int warmup(size_t size) { return fewer(size, size > LARGE ? options.warmup_large : options.warmup, options.warmup_given); }
 
 size_t largest_cache(void)
 {

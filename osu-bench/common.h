@@ -9,13 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGE = 8192 }; /* messages above this use the smaller iteration numbers */
+/* Messages above these use smaller iteration numbers. */
+enum { LARGE = 8192, VERY_LARGE = 1 << 20 };
 
 /* What the command line said, over the defaults that a benchmark gives. */
 typedef struct {
     size_t min, max;                        /* bytes */
     int iterations, iterations_large;
     int warmup, warmup_large;
+    int iterations_given, warmup_given;     /* by the command line */
     int window;
     int validate, full, fresh;
     int threads;
