@@ -6,7 +6,8 @@
 
 The first MPI of a list is ours and is compared with each of the others. A ratio is a cost: ours / theirs for times,
 theirs / ours for bandwidths and rates, so below 1 is better for us. It is taken within each round, where the machine was
-the same for all, and the median over the rounds is printed. An MPI's name may carry settings: nearmpi+NEARMPI_ONE_COPY=0.
+the same for all, and the median over the rounds is printed. An MPI's name may carry settings, nearmpi+NEARMPI_ONE_COPY=0,
+and options of the benchmark, nearmpi+--thread-multiple.
 """
 import argparse
 import datetime
@@ -61,7 +62,8 @@ class Mpis:
             program = self.imb / job["program"]
         crowd = ["--map-by", ":OVERSUBSCRIBE"] if mpi == "ompi5" and job["np"] > self.cpus else []
         tool = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"] if job.get("tool") else []
-        environment = dict(environment, **dict(setting.split("=", 1) for setting in settings))
+        environment = dict(environment, **dict(setting.split("=", 1) for setting in settings if not setting.startswith("-")))
+        options += [setting for setting in settings if setting.startswith("-")]
         return [launcher, *crowd, "-n", str(job["np"]), *tool, str(program), *options], environment
 
     def version(self, name):

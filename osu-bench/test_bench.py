@@ -199,6 +199,8 @@ class Tables(unittest.TestCase):
         for job in self.jobs:
             for name in job["mpis"]:
                 for setting in name.split("+")[1:]:
+                    if setting.startswith("-"):
+                        continue
                     self.assertIn(f'"{setting.split("=")[0].removeprefix("NEARMPI_")}"', table, job["name"])
 
     def test_quick_has_every_headline(self):
@@ -260,6 +262,12 @@ class Running(unittest.TestCase):
         job = {"program": "IMB-MPI1", "options": "Alltoall", "np": 2}
         self.assertIsNone(self.mpis.command("ompi5", job))
         self.assertEqual(self.mpis.command("nearmpi", job)[0][3:], [str(self.root / "peers/impi/bin/IMB-MPI1"), "Alltoall"])
+
+    def test_a_name_may_carry_options(self):
+        job = {"program": "latency", "options": "-m 8:8", "np": 2}
+        words, environment = self.mpis.command("nearmpi+NEARMPI_X=3+--thread-multiple", job)
+        self.assertEqual(words[-3:], ["-m", "8:8", "--thread-multiple"])
+        self.assertEqual(environment["NEARMPI_X"], "3")
 
     def test_records_survive(self):
         record = {"job": {"name": "x"}, "rounds": TWO, "failed": {}}
