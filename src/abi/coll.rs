@@ -14,7 +14,7 @@ use super::types::*;
 use crate::fail;
 use crate::mpi::coll::machine::{self, Operation};
 use crate::mpi::coll::plan::{self, Blocks, Reduction, Root};
-use crate::mpi::coll::{next_tag, persistent_tag};
+use crate::mpi::coll::{next_started_tag, persistent_tag};
 use crate::mpi::comm::Comm;
 use crate::mpi::pt2pt::persistent;
 use std::ffi::{c_int, c_void};
@@ -39,7 +39,7 @@ pub fn start(
     on_comm(name, comm, |hold, comm| {
         slice_mut(request, 1, "request")?;
         let operation = plan(hold, comm)?;
-        let key = machine::start(hold, Rc::new(operation), next_tag(comm))?;
+        let key = machine::start(hold, Rc::new(operation), next_started_tag(comm))?;
         store(request, "request", Object::Request.handle(key))
     })
 }

@@ -45,8 +45,10 @@ pub struct Comm {
     pub group: Rc<Group>,
     /// The remote group, for an intercommunicator.
     pub remote: Option<Rc<Group>>,
-    /// Collective operations started so far on this communicator; gives each its tag.
+    /// Blocking collective operations so far on this communicator; gives each its tag.
     pub collectives: Cell<u32>,
+    /// Nonblocking and persistent ones.
+    pub started_collectives: Cell<u32>,
     /// What happens to errors on this communicator; a new one inherits it (MPI-4.1 §9.3).
     pub errhandler: RefCell<Errhandler>,
     /// For an intercommunicator, an intracommunicator of the local group that only the library uses.
@@ -75,6 +77,7 @@ impl Comm {
             group,
             remote,
             collectives: Cell::new(0),
+            started_collectives: Cell::new(0),
             errhandler: RefCell::default(),
             local: None,
             topology: None,

@@ -113,7 +113,7 @@ pub fn run(hold: &mut Hold, operation: Operation) -> Result<()> {
     running.error.take().map_or(Ok(()), Err)
 }
 
-/// Starts `operation` under a tag from [`next_tag`] and returns its request.
+/// Starts `operation` under a tag from [`super::next_started_tag`] or [`super::persistent_tag`] and returns its request.
 ///
 /// # Errors
 /// A peer that left the protocol; too many requests.

@@ -2,7 +2,7 @@
 
 use super::machine::{Element, run, start};
 use super::plan::{self, Blocks, Data, Places, Reduction, Root};
-use super::{internal, next_tag};
+use super::{internal, next_started_tag};
 use crate::mpi::datatype::Datatype;
 use crate::mpi::datatype::basic::index;
 use crate::mpi::op::Op;
@@ -190,7 +190,7 @@ fn nonblocking_operations_pass_each_other() {
         for (mine, got) in mine.iter_mut().zip(&mut got) {
             let count = got.len();
             let operation = plan::allreduce(&comm, false, &reduction(Some(mine), got, count, sum.clone()));
-            requests.push(start(hold, Rc::new(operation), next_tag(&comm)).unwrap());
+            requests.push(start(hold, Rc::new(operation), next_started_tag(&comm)).unwrap());
         }
         // Every rank waits in an order of its own.
         requests.rotate_left(rank as usize * 5);

@@ -29,23 +29,35 @@ pub use internal::{allgather_bytes, allreduce_u64, barrier, barrier_of, bcast_by
 pub use machine::advance;
 
 use super::comm::Comm;
+use std::cell::Cell;
 
-/// Numbers `0 .. TAGS` of a communicator's collective plane belong to its collective operations, each
-/// of which takes the next one; those of persistent operations lie `TAGS` higher, because they stay
-/// in use. A schedule's messages have the number and a [`signature`] in a negative tag. Tags from
+/// Numbers `0 .. TAGS` of a communicator's collective plane belong to its collective operations: the
+/// lower half to the blocking ones, the upper half to those that are started, each of which takes the
+/// next one of its half; those of persistent operations lie `TAGS` higher, because they stay in use.
+/// Two halves, because programs exist (ULFM's `MPIX_Comm_iagree` in mpi4py is one) whose ranks start an
+/// operation before or after a barrier as they like; MPICH lets them. A schedule's messages have the number and a [`signature`] in a negative tag. Tags from
 /// `2 * TAGS` up belong to other messages of the library: those of `MPI_Comm_create_group` and
 /// `MPI_Intercomm_create` (`mpi::comm`) and of partitions (`mpi::pt2pt::partitioned`).
 pub const TAGS: u32 = 1 << 20;
 
-/// The tag of the next collective operation on `comm`. All members call collectives in the same
-/// order, so they agree on it.
+/// The tag of the next blocking operation on `comm`. All members call collectives in the same order,
+/// so they agree on it.
 pub fn next_tag(comm: &Comm) -> i32 {
-    let number = comm.collectives.get();
-    comm.collectives.set((number + 1) % TAGS);
-    number as i32
+    take(&comm.collectives)
+}
+
+/// The tag of the next nonblocking operation on `comm`.
+pub fn next_started_tag(comm: &Comm) -> i32 {
+    (TAGS / 2) as i32 + take(&comm.started_collectives)
 }
 
 /// The tag of a persistent operation, for all its starts.
 pub fn persistent_tag(comm: &Comm) -> i32 {
-    TAGS as i32 + next_tag(comm)
+    TAGS as i32 + next_started_tag(comm)
+}
+
+fn take(counter: &Cell<u32>) -> i32 {
+    let number = counter.get();
+    counter.set((number + 1) % (TAGS / 2));
+    number as i32
 }

@@ -22,7 +22,7 @@ pub fn idup(hold: &mut Hold, comm: &Rc<Comm>) -> Result<(Rc<Comm>, RequestKey)> 
         |hold: &Hold, parent: &Comm| parent.child(hold.adopt_context(NONE), parent.rank, parent.group.clone());
     let mut new = pending(hold, comm);
     new.topology.clone_from(&comm.topology);
-    let tag = coll::next_tag(comm);
+    let tag = coll::next_started_tag(comm);
     let (Some(remote), Some(local)) = (&comm.remote, &comm.local) else {
         let new = Rc::new(new);
         let request = match comm.rank {
@@ -40,7 +40,7 @@ pub fn idup(hold: &mut Hold, comm: &Rc<Comm>) -> Result<(Rc<Comm>, RequestKey)> 
     new.remote = Some(remote.clone());
     new.local = Some(hidden.clone());
     let new = Rc::new(new);
-    let local_tag = coll::next_tag(local);
+    let local_tag = coll::next_started_tag(local);
     let low = is_low(&comm.group, remote);
     if low && comm.rank == 0 {
         let both = hold.claim_context(comm.size() + remote.size())?;
