@@ -146,6 +146,11 @@ fn call(handler: &UserHandler, handle: &mut c_int, mut code: c_int) -> c_int {
             unsafe { call_cxx(kind, handle, &mut code, function) };
             MPI_SUCCESS
         }
+        // SAFETY: the program's function, called with its own pointer.
+        (Function::State(function, state), _) => unsafe {
+            function(*handle, code, std::ptr::with_exposed_provenance_mut(state));
+            code
+        },
         // SAFETY: the program's function, called with what the standard says it gets. MPICH's third
         // argument is a null pointer.
         (Function::Plain(function) | Function::Cxx(function), _) => unsafe {
@@ -167,8 +172,18 @@ fn create(target: Target, function: Option<CFunction>, errhandler: *mut MPI_Errh
     let Some(function) = function else {
         fail!(Arg, "the error handling function is a null pointer");
     };
-    let function = Function::Plain(function);
-    let key = errors().create(UserHandler { target, function });
+    give_handler(target, Function::Plain(function), None, errhandler)
+}
+
+/// Stores a handle for a new error handler; `gone` is called when the last user has let it go.
+pub(super) fn give_handler(
+    target: Target,
+    function: Function,
+    gone: Option<Box<dyn FnMut() + Send + Sync>>,
+    errhandler: *mut MPI_Errhandler,
+) -> Result<()> {
+    load(errhandler, "errhandler")?;
+    let key = errors().create(UserHandler { target, function, gone });
     store(errhandler, "errhandler", Object::Errhandler.made(key)?)
 }
 

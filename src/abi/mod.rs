@@ -24,6 +24,7 @@ pub mod errhandler;
 pub mod exchange;
 pub mod fault;
 pub mod fortran;
+pub mod generalized;
 pub mod group;
 pub mod handle;
 #[cfg(test)]

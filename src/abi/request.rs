@@ -1,8 +1,8 @@
 //! # Safety
 //! Reads and writes arrays of requests and statuses: relies on the application's pointers.
 //!
-//! Completing requests: every form of Wait and Test (MPI-4.1 §3.7.3-3.7.6), starting persistent ones
-//! (§3.9), cancelling (§3.8.4) and generalized requests (§13.2).
+//! Looking at requests and freeing them (MPI-4.1 §3.7.3, §3.7.6), starting persistent ones
+//! (§3.9) and cancelling (§3.8.4).
 #![allow(unsafe_code)]
 
 use super::completion::{all_named, all_over, first_over, poll, store_nth};
@@ -14,10 +14,10 @@ use super::types::*;
 use crate::fail;
 use crate::mpi::comm::Comm;
 use crate::mpi::pt2pt::persistent;
-use crate::mpi::request::{self, Generalized, Kind, Outcome, Request, RequestKey};
+use crate::mpi::request::{self, Kind, Outcome, Request, RequestKey};
 use crate::mpi::status::Status;
 use crate::mpi::world::State;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::rc::Rc;
 
 /// The handle of every send that was over when it was started: nothing is left to keep of it.
@@ -291,95 +291,6 @@ pub unsafe extern "C" fn MPI_Startall(count: c_int, array_of_requests: *mut MPI_
             let key = key_of(hold, handle)?;
             persistent::start(hold, key)?;
         }
-        Ok(())
-    })
-}
-
-/// The call-backs of a generalized request, as the program gave them.
-struct Grequest {
-    query: MPI_Grequest_query_function,
-    free: MPI_Grequest_free_function,
-    cancel: MPI_Grequest_cancel_function,
-    extra_state: *mut c_void,
-}
-
-/// What a call-back returned.
-fn returned(name: &str, code: c_int) -> Result<()> {
-    match code {
-        MPI_SUCCESS => Ok(()),
-        _ => Err(Error::returned(
-            code,
-            format!("the {name} function of a generalized request failed"),
-        )),
-    }
-}
-
-impl Generalized for Grequest {
-    fn query(&mut self) -> (Status, Result<()>) {
-        let mut status = MPI_Status {
-            MPI_SOURCE: MPI_UNDEFINED,
-            MPI_TAG: MPI_UNDEFINED,
-            ..MPI_Status::default()
-        };
-        // SAFETY: the program's function, with its own state.
-        let code = self
-            .query
-            .map_or(MPI_SUCCESS, |query| unsafe { query(self.extra_state, &mut status) });
-        (status.to_status(), returned("query", code))
-    }
-
-    fn free(&mut self) -> Result<()> {
-        // SAFETY: as above.
-        returned(
-            "free",
-            self.free.map_or(MPI_SUCCESS, |free| unsafe { free(self.extra_state) }),
-        )
-    }
-
-    fn cancel(&mut self, complete: bool) -> Result<()> {
-        let complete = complete as c_int;
-        // SAFETY: as above.
-        returned(
-            "cancel",
-            self.cancel
-                .map_or(MPI_SUCCESS, |cancel| unsafe { cancel(self.extra_state, complete) }),
-        )
-    }
-}
-
-/// Starts a generalized request. MPI-4.1 §13.2.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Grequest_start(
-    query_fn: MPI_Grequest_query_function,
-    free_fn: MPI_Grequest_free_function,
-    cancel_fn: MPI_Grequest_cancel_function,
-    extra_state: *mut c_void,
-    request: *mut MPI_Request,
-) -> c_int {
-    on_world("MPI_Grequest_start", |hold| {
-        let generalized = Grequest {
-            query: query_fn,
-            free: free_fn,
-            cancel: cancel_fn,
-            extra_state,
-        };
-        let key = hold.add_request(Request::new(Kind::Generalized(Box::new(generalized)), None))?;
-        store(request, "request", Object::Request.handle(key))
-    })
-}
-
-/// Says that a generalized request is over. MPI-4.1 §13.2.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Grequest_complete(request: MPI_Request) -> c_int {
-    on_world("MPI_Grequest_complete", |hold| {
-        let key = key_of(hold, request)?;
-        match hold.requests.get(key).map(|request| &request.kind) {
-            Some(Kind::Generalized(_)) => hold.complete(key, Status::EMPTY, None),
-            _ => fail!(Request, "the request is not a generalized request"),
-        }
-        hold.wake_threads();
         Ok(())
     })
 }

@@ -9,7 +9,7 @@ use super::edge::*;
 use super::info::give_info;
 use super::types::*;
 use crate::mpi::info::Info;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 /// Profiling level: for tools to replace; does nothing (MPI-4.1 §15.2.2). C sees `int level, ...`.
 #[apply(mpi_function!)]
@@ -102,14 +102,6 @@ pub unsafe extern "C" fn MPIX_Query_ze_support() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPIX_Query_hip_support() -> c_int {
     0
-}
-
-/// The state of an asynchronous task; there are none.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Async_get_state(async_thing: MPIX_Async_thing) -> *mut c_void {
-    let _ = async_thing;
-    std::ptr::null_mut()
 }
 
 macro_rules! versions {

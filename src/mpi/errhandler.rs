@@ -34,12 +34,27 @@ pub enum Errhandler {
 }
 
 /// An error handling function and what it may be attached to.
-#[derive(Debug, PartialEq, Eq)]
 pub struct UserHandler {
     /// The kind of object it was created for.
     pub target: Target,
     /// The program's function, with the first argument's type erased (a pointer to a handle).
     pub function: Function,
+    /// Called when nobody refers to the handler any more.
+    pub gone: Option<Box<dyn FnMut() + Send + Sync>>,
+}
+
+impl Drop for UserHandler {
+    fn drop(&mut self) {
+        if let Some(gone) = &mut self.gone {
+            gone();
+        }
+    }
+}
+
+impl std::fmt::Debug for UserHandler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} for a {:?}", self.function, self.target)
+    }
 }
 
 /// What an error handler can be attached to.
@@ -62,18 +77,9 @@ pub enum Function {
     Plain(unsafe extern "C" fn(*mut c_int, *mut c_int, ...)),
     /// C++: called through the function that the C++ library registered.
     Cxx(unsafe extern "C" fn(*mut c_int, *mut c_int, ...)),
+    /// MPICH's extension: the handle, the code, and the program's pointer, whose address stands here.
+    State(unsafe extern "C" fn(c_int, c_int, *mut std::ffi::c_void), usize),
 }
-
-impl PartialEq for Function {
-    fn eq(&self, other: &Function) -> bool {
-        let parts = |f: &Function| match f {
-            Function::Plain(f) => (*f as usize, false),
-            Function::Cxx(f) => (*f as usize, true),
-        };
-        parts(self) == parts(other)
-    }
-}
-impl Eq for Function {}
 
 /// Error handler objects, the sentences of recent errors, and what the program added.
 #[derive(Default)]
@@ -272,11 +278,14 @@ impl Errors {
     /// Makes the handler under `key` a C++ one (the C++ library registers its handlers in two steps).
     pub fn mark_cxx(&mut self, key: u32) -> Option<()> {
         let handle = self.handlers.get_mut(key)?;
-        let UserHandler { target, function } = *handle.handler;
-        let (Function::Plain(function) | Function::Cxx(function)) = function;
+        let UserHandler { target, function, .. } = *handle.handler;
+        let (Function::Plain(function) | Function::Cxx(function)) = function else {
+            return None;
+        };
         handle.handler = Arc::new(UserHandler {
             target,
             function: Function::Cxx(function),
+            gone: None,
         });
         Some(())
     }
@@ -480,7 +489,13 @@ mod tests {
         let mut errors = Errors::new();
         let function = Function::Plain(handler_stand_in());
         let target = Target::Comm;
-        let key = errors.create(UserHandler { target, function }).unwrap();
+        let key = errors
+            .create(UserHandler {
+                target,
+                function,
+                gone: None,
+            })
+            .unwrap();
         let handler = errors.handler(key).unwrap().clone();
         assert_eq!(errors.refer(&handler), Some(key));
         errors.free(key).unwrap();

@@ -8,6 +8,7 @@ pub mod datatype;
 pub mod errhandler;
 pub mod error;
 pub mod group;
+pub mod hooks;
 pub mod info;
 pub mod op;
 pub mod pt2pt;

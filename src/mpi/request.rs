@@ -98,6 +98,10 @@ pub trait Generalized {
     fn free(&mut self) -> Result<()>;
     /// The program wants the operation cancelled. Runs outside the gate.
     fn cancel(&mut self, complete: bool) -> Result<()>;
+    /// The call-backs have Fortran's form.
+    fn speak_fortran(&mut self);
+    /// What waits for the end in the program's own way, if it has one. Runs outside the gate.
+    fn waiter(&self) -> Option<Box<dyn FnOnce() -> Result<()>>>;
 }
 
 /// How an operation ended.

@@ -12,6 +12,7 @@ use super::context::{self, Context};
 use super::datatype::Datatypes;
 use super::error::Result;
 use super::group::Group;
+use super::hooks::{self, Hook};
 use super::op::Ops;
 use super::pt2pt::engine::Engine;
 use super::pt2pt::partitioned::{self, Partitioning};
@@ -69,6 +70,10 @@ pub struct State {
     pub sessions: Table<Rc<Session>>,
     /// Started operations.
     pub requests: Table<Request>,
+    /// Functions of the program that progress calls.
+    pub hooks: Vec<Hook>,
+    /// How many of them a thread has taken out to call.
+    pub hooks_called: usize,
     /// Messages on their way.
     pub engine: Engine,
     /// Partitioned operations.
@@ -122,6 +127,8 @@ impl State {
             schedules: Schedules::default(),
             sessions: Table::default(),
             requests: Table::default(),
+            hooks: Vec::new(),
+            hooks_called: 0,
             engine,
             partitioning: Partitioning::default(),
             windows: Table::default(),
@@ -215,6 +222,8 @@ impl Hold<'_> {
                 continue;
             }
             match patience.step() {
+                // Nobody would call the program's functions while all threads sleep.
+                Next::Sleep if self.hooks.len() + self.hooks_called > 0 => self.released(cpu::give_way),
                 // The napping threads' peers may need this CPU.
                 Next::Poll if self.engine.napping > 0 => self.released(cpu::give_way),
                 Next::Poll => {
@@ -244,7 +253,10 @@ impl Hold<'_> {
     /// A peer that left the protocol.
     #[inline]
     pub fn progress(&mut self, first: Option<u32>) -> Result<bool> {
-        let moved = super::pt2pt::engine::step(self, first)?;
+        let mut moved = super::pt2pt::engine::step(self, first)?;
+        if !self.hooks.is_empty() {
+            moved |= hooks::call(self);
+        }
         if moved {
             self.tell_awake();
             self.moved()?;
