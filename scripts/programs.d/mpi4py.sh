@@ -74,14 +74,21 @@ mpi4py_failures() {
 mpi4py_programs() {
     local n p2p="test_p2p_buf test_p2p_buf_matched test_p2p_obj test_p2p_obj_matched"
     local coll="test_cco_buf test_cco_obj test_cco_vec"
+    local core=(test_comm test_comm_topo test_group test_info test_errhandler test_errorcode test_exceptions
+        test_grequest test_request test_status test_session test_ulfm test_p2p_buf_part -x '*.TestErrhandlerFile.*')
+    # The suite: all but windows, files and new processes; the patterns are single tests of these in other files.
+    local without=(-e 'test_(rma|win|io|file|spawn|dynproc|util_pool|subclass)' -x '*.TestErrhandlerFile.*'
+        -x '*.TestMessageRMA.*' -x '*.TestSequential*' -x '*.testSafeFreeCreated')
     prog mpi4py-import default mpi4py_import
     prog mpi4py-helloworld default mpi4py_hello 4
     prog mpi4py-ringtest default mpi4py_ring 4
     for n in 1 2 4; do
         prog mpi4py-p2p-$n default mpi4py_tests $n 120 $p2p
         prog mpi4py-coll-$n default mpi4py_tests $n 120 $coll
-        # The test left out fails under MPICH too. "more" is all that starts no processes.
-        prog mpi4py-more-$n later mpi4py_tests $n 600 -x testGetFortranInfo -e test_util_pool -e test_spawn -e test_dynproc
-        prog mpi4py-whole-$n later mpi4py_tests $n 900 -x testGetFortranInfo
+        prog mpi4py-whole-$n later mpi4py_tests $n 900
+    done
+    prog mpi4py-core-3 default mpi4py_tests 3 120 "${core[@]}"
+    for n in 1 2 3 4; do
+        prog mpi4py-suite-$n slow mpi4py_tests $n 600 "${without[@]}"
     done
 }

@@ -9,14 +9,16 @@ use super::constants::*;
 use super::edge::*;
 use super::errhandler::find;
 use super::group::{give_group, group, out};
-use super::info::{give_info, hints};
+use super::info::{give_info, hints, set_info};
 use super::types::*;
 use crate::fail;
 use crate::mpi::coll;
 use crate::mpi::comm::create::{self, Choice};
+use crate::mpi::comm::hardware::{self, Resource};
 use crate::mpi::comm::{Comm, idup, inter};
 use crate::mpi::errhandler::Target;
 use crate::mpi::info::Info;
+use crate::mpi::session::PSETS;
 use crate::mpi::status::UNDEFINED;
 use crate::mpi::world::State;
 use std::ffi::{c_char, c_int};
@@ -265,18 +267,55 @@ pub unsafe extern "C" fn MPI_Comm_split_type(
         let out = out(newcomm, "newcomm")?;
         let hints = hints(info)?;
         let kind = hints.get(b"mpi_hw_resource_type")?;
-        let color = match split_type {
-            MPI_COMM_TYPE_SHARED => 0,
-            MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED if kind == Some(b"mpi_shared_memory") => 0,
-            MPIX_COMM_TYPE_NEIGHBORHOOD if hints.get(b"nbhd_common_dirname")?.is_some() => 0,
-            UNDEFINED | MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_HW_UNGUIDED => UNDEFINED,
-            MPI_COMM_TYPE_RESOURCE_GUIDED | MPIX_COMM_TYPE_NEIGHBORHOOD => UNDEFINED,
+        let all = Choice { color: 0, key };
+        let none = Choice { color: UNDEFINED, key };
+        let new = match split_type {
+            MPI_COMM_TYPE_SHARED => create::split(hold, comm, all)?,
+            UNDEFINED => create::split(hold, comm, none)?,
+            MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED if kind.is_some() => {
+                match kind.and_then(Resource::named) {
+                    Some(resource) => hardware::guided(hold, comm, resource, key)?,
+                    None => create::split(hold, comm, none)?,
+                }
+            }
+            MPI_COMM_TYPE_RESOURCE_GUIDED => match hints.get(b"mpi_pset_name")?.map(pset_color) {
+                Some(color) => create::split(
+                    hold,
+                    comm,
+                    Choice {
+                        color: color(hold),
+                        key,
+                    },
+                )?,
+                None => create::split(hold, comm, none)?,
+            },
+            MPI_COMM_TYPE_HW_UNGUIDED => {
+                let (new, resource) = hardware::unguided(hold, comm, key)?;
+                if let Some(resource) = resource
+                    && info != MPI_INFO_NULL
+                {
+                    set_info(info, b"mpi_hw_resource_type", resource.name().as_bytes())?;
+                }
+                new
+            }
+            MPIX_COMM_TYPE_NEIGHBORHOOD if hints.get(b"nbhd_common_dirname")?.is_some() => {
+                create::split(hold, comm, all)?
+            }
+            MPI_COMM_TYPE_HW_GUIDED | MPIX_COMM_TYPE_NEIGHBORHOOD => create::split(hold, comm, none)?,
             _ => fail!(Arg, "{split_type} is not a split type"),
         };
-        let new = create::split(hold, comm, Choice { color, key })?;
         *out = give_if_any(hold, new)?;
         Ok(())
     })
+}
+
+/// The colour of a process set: one for all, or for each process its own.
+fn pset_color(name: &[u8]) -> fn(&Hold) -> c_int {
+    match PSETS.iter().position(|pset| pset.as_bytes().eq_ignore_ascii_case(name)) {
+        Some(0) => |_| 0,
+        Some(_) => |hold| hold.world.rank as c_int,
+        None => |_| UNDEFINED,
+    }
 }
 
 /// Frees a communicator's handle; what is under way on it goes on. MPI-4.1 §7.4.3.
@@ -458,7 +497,7 @@ pub unsafe extern "C" fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_
 pub unsafe extern "C" fn MPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> c_int {
     on_comm("MPI_Comm_get_info", comm, |_, comm| {
         let out = out(info_used, "info_used")?;
-        *out = give_info(comm.info.borrow().clone())?;
+        *out = give_info(comm.info.borrow().in_use())?;
         Ok(())
     })
 }

@@ -11,7 +11,7 @@ use super::request::*;
 use super::status::{store_empty, store_status};
 use super::types::*;
 use crate::mpi::comm::Comm;
-use crate::mpi::request;
+use crate::mpi::request::{self, Kind};
 use crate::mpi::status::Status;
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -121,6 +121,23 @@ fn succeeded(statuses: *mut MPI_Status, count: usize) {
     }
 }
 
+/// Lets a generalized request wait in the program's own way, if it has one.
+#[cold]
+#[inline(never)]
+fn call_waiter(hold: &mut Hold, named: Named) -> Result<()> {
+    while !named.is_over(hold) {
+        let Named::Key(key) = named else { return Ok(()) };
+        let Some(Kind::Generalized(generalized)) = hold.requests.get(key).map(|request| &request.kind) else {
+            return Ok(());
+        };
+        let Some(wait) = generalized.waiter() else {
+            return Ok(());
+        };
+        hold.released(wait)?;
+    }
+    Ok(())
+}
+
 /// Waits for one operation. MPI-4.1 §3.7.3.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
@@ -128,6 +145,9 @@ pub unsafe extern "C" fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_St
     on_requests("MPI_Wait", |hold| {
         let handle = &mut slice_mut(request, 1, "request").map_err(plain)?[0];
         let named = named(hold, *handle).map_err(plain)?;
+        if hold.own_ways {
+            call_waiter(hold, named).map_err(plain)?;
+        }
         hold.wait_until(None, |hold| Ok(named.is_over(hold))).map_err(plain)?;
         finish_one(hold, named, handle, status)
     })
@@ -190,6 +210,10 @@ pub unsafe extern "C" fn MPI_Waitall(
         let handles = handles(count, array_of_requests).map_err(plain)?;
         for (index, &handle) in handles.iter().enumerate() {
             named_at(hold, index, handle).map_err(plain)?;
+        }
+        let own_ways = hold.own_ways;
+        for &handle in handles.iter().filter(|_| own_ways) {
+            call_waiter(hold, Named::of(handle)).map_err(plain)?;
         }
         let mut over = 0;
         hold.wait_until(None, |hold| {

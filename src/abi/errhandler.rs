@@ -469,27 +469,6 @@ pub unsafe extern "C" fn MPI_Remove_error_string(errorcode: c_int) -> c_int {
     on_any("MPI_Remove_error_string", || errors().remove_string(errorcode))
 }
 
-/// What MPICH 4.0 calls [`MPI_Remove_error_class`].
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Delete_error_class(errorclass: c_int) -> c_int {
-    on_any("MPIX_Delete_error_class", || errors().remove_class(errorclass))
-}
-
-/// What MPICH 4.0 calls [`MPI_Remove_error_code`].
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Delete_error_code(errorcode: c_int) -> c_int {
-    on_any("MPIX_Delete_error_code", || errors().remove_code(errorcode))
-}
-
-/// What MPICH 4.0 calls [`MPI_Remove_error_string`].
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPIX_Delete_error_string(errorcode: c_int) -> c_int {
-    on_any("MPIX_Delete_error_string", || errors().remove_string(errorcode))
-}
-
 /// Ends the job with exit code `errorcode`. MPI-4.1 §9.7 (all processes end, whatever `comm` is).
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]

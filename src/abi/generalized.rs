@@ -135,6 +135,7 @@ fn start(hold: &mut Hold, functions: Functions, extra_state: *mut c_void, reques
         fortran: false,
     };
     let key = hold.add_request(Request::new(Kind::Generalized(Box::new(generalized)), None))?;
+    hold.own_ways |= functions.wait.is_some();
     if let Some(poll) = functions.poll {
         // SAFETY: the program's function, with its own state.
         let poll = move || returned("poll", unsafe { poll(extra_state, &mut blank()) });

@@ -8,10 +8,13 @@
 use super::constants::*;
 use super::edge::*;
 use super::group::out;
+use super::init::thread_level;
+use super::session::LEVELS;
 use super::types::*;
 use crate::fail;
 use crate::mpi::info::{Info, MAX_KEY};
 use crate::mpi::table::Table;
+use crate::sys::host;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -48,14 +51,34 @@ pub fn give_info(info: Info) -> Result<MPI_Info> {
     Object::Info.made(infos().insert(info))
 }
 
+/// Puts a value into the info object `handle` names.
+///
+/// # Errors
+/// As [`info`].
+pub fn set_info(handle: MPI_Info, key: &[u8], value: &[u8]) -> Result<()> {
+    change(handle, |info| info.set(key, value))
+}
+
 fn with<R>(handle: MPI_Info, look: impl FnOnce(&Info) -> Result<R>) -> Result<R> {
     if handle == MPI_INFO_ENV {
-        return look(&Info::of_process(
-            std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()),
-        ));
+        let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+        return look(&environment(arguments)?);
     }
     let key = key_of(handle)?;
     look(Object::Info.alive(handle, infos().get(key))?)
+}
+
+/// What MPI_INFO_ENV holds for a process with these arguments: what the process knows of itself, and,
+/// in a job, how many there are and which threads may call.
+fn environment(arguments: impl Iterator<Item = String>) -> Result<Info> {
+    let mut info = Info::of_process(arguments);
+    info.set(b"host", host::name().as_bytes())?;
+    if let Some(world) = current_world() {
+        let ranks = world.segment().ranks().to_string();
+        info.set(b"maxprocs", ranks.as_bytes())?;
+        info.set(b"thread_level", LEVELS[thread_level() as usize].as_bytes())?;
+    }
+    Ok(info)
 }
 
 fn change<R>(handle: MPI_Info, change: impl FnOnce(&mut Info) -> Result<R>) -> Result<R> {
@@ -119,7 +142,7 @@ pub unsafe extern "C" fn MPI_Info_create_env(argc: c_int, argv: *mut *mut c_char
             .collect();
         *out = give_info(match arguments?.as_slice() {
             [] => self::info(MPI_INFO_ENV)?,
-            arguments => Info::of_process(arguments.iter().cloned()),
+            arguments => environment(arguments.iter().cloned())?,
         })?;
         Ok(())
     })

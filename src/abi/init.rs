@@ -260,13 +260,16 @@ pub unsafe extern "C" fn MPI_Finalized(flag: *mut c_int) -> c_int {
     on_any("MPI_Finalized", || store(flag, "flag", finalized() as c_int))
 }
 
+/// The level of thread support in force.
+pub fn thread_level() -> c_int {
+    LEVEL.load(Ordering::Relaxed)
+}
+
 /// The level of thread support. MPI-4.1 §11.6.2.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Query_thread(provided: *mut c_int) -> c_int {
-    on_world("MPI_Query_thread", |_| {
-        store(provided, "provided", LEVEL.load(Ordering::Relaxed))
-    })
+    on_world("MPI_Query_thread", |_| store(provided, "provided", thread_level()))
 }
 
 /// Whether the calling thread initialized MPI. MPI-4.1 §11.6.2.

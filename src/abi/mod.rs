@@ -21,6 +21,7 @@ pub mod buffered;
 pub mod comm;
 pub mod completion;
 pub mod errhandler;
+pub mod errhandler_x;
 pub mod exchange;
 pub mod fault;
 pub mod fortran;

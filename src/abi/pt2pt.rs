@@ -8,6 +8,7 @@
 use super::constants::*;
 use super::edge::*;
 use super::types::*;
+use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::Comm;
 use crate::mpi::request::RequestKey;
@@ -129,7 +130,33 @@ pub fn incoming(
 ) -> Result<(Buffer, Option<i32>)> {
     let from = source(comm, rank)?;
     recv_tag(tag)?;
+    if tag == MPI_ANY_TAG || rank == MPI_ANY_SOURCE {
+        check_promises(state, comm, rank, tag)?;
+    }
     Ok((buffer(state, address, count, datatype)?, from))
+}
+
+/// With NEARMPI_CHECK, holds the program to the hints of [`crate::mpi::info::PROMISES`].
+#[cold]
+#[inline(never)]
+fn check_promises(state: &State, comm: &Comm, rank: c_int, tag: c_int) -> Result<()> {
+    if state.engine.channel.settings().check == 0 {
+        return Ok(());
+    }
+    let info = comm.info.borrow();
+    if tag == MPI_ANY_TAG && info.promises("mpi_assert_no_any_tag") {
+        fail!(
+            Tag,
+            "MPI_ANY_TAG on a communicator that has the hint mpi_assert_no_any_tag"
+        );
+    }
+    if rank == MPI_ANY_SOURCE && info.promises("mpi_assert_no_any_source") {
+        fail!(
+            Rank,
+            "MPI_ANY_SOURCE on a communicator that has the hint mpi_assert_no_any_source"
+        );
+    }
+    Ok(())
 }
 
 /// Stores the handle of a new request.

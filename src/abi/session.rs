@@ -12,14 +12,14 @@ use super::init;
 use super::types::*;
 use crate::fail;
 use crate::mpi::errhandler::Target;
-use crate::mpi::info::Info;
+use crate::mpi::info::{Info, MEMORY_KINDS};
 use crate::mpi::session::{self, PSETS, Session};
 use crate::mpi::world::State;
 use std::ffi::{c_char, c_int};
 use std::rc::Rc;
 
 /// Names of the levels of thread support, in the order of their numbers.
-const LEVELS: [&str; 4] = [
+pub(super) const LEVELS: [&str; 4] = [
     "MPI_THREAD_SINGLE",
     "MPI_THREAD_FUNNELED",
     "MPI_THREAD_SERIALIZED",
@@ -175,10 +175,7 @@ fn answer(entries: &[(&str, &str)], info: *mut MPI_Info) -> Result<()> {
 pub unsafe extern "C" fn MPI_Session_get_info(session: MPI_Session, info_used: *mut MPI_Info) -> c_int {
     on_session("MPI_Session_get_info", session, |_, session| {
         let level = LEVELS[session.level as usize];
-        answer(
-            &[("thread_level", level), ("mpi_memory_alloc_kinds", "mpi,system")],
-            info_used,
-        )
+        answer(&[("thread_level", level), MEMORY_KINDS], info_used)
     })
 }
 

@@ -8,8 +8,10 @@ use super::constants::*;
 use super::edge::*;
 use super::info::give_info;
 use super::types::*;
+use crate::fail;
+use crate::mpi::comm::hardware::{Here, Resource};
 use crate::mpi::info::Info;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 /// Profiling level: for tools to replace; does nothing (MPI-4.1 §15.2.2). C sees `int level, ...`.
 #[apply(mpi_function!)]
@@ -50,11 +52,100 @@ pub unsafe extern "C" fn MPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
     })
 }
 
-/// Sizes of Fortran's types: MPI_INFO_NULL, for a library that knows no Fortran compiler (MPI-5.0 §20.4).
+/// Bytes of Fortran's `LOGICAL`, and of other types that have no size in their name: gfortran's, on
+/// whose library of MPICH `mpifort` builds.
+const FORTRAN_SIZES: [(&str, &str); 4] = [
+    ("mpi_logical_size", "4"),
+    ("mpi_integer_size", "4"),
+    ("mpi_real_size", "4"),
+    ("mpi_double_precision_size", "8"),
+];
+/// Fortran's types with a size in their name, and whether there is a datatype for them.
+const FORTRAN_TYPES: [(&str, MPI_Datatype); 19] = [
+    ("mpi_logical1_supported", MPI_LOGICAL1),
+    ("mpi_logical2_supported", MPI_LOGICAL2),
+    ("mpi_logical4_supported", MPI_LOGICAL4),
+    ("mpi_logical8_supported", MPI_LOGICAL8),
+    ("mpi_logical16_supported", MPI_LOGICAL16),
+    ("mpi_integer1_supported", MPI_INTEGER1),
+    ("mpi_integer2_supported", MPI_INTEGER2),
+    ("mpi_integer4_supported", MPI_INTEGER4),
+    ("mpi_integer8_supported", MPI_INTEGER8),
+    ("mpi_integer16_supported", MPI_INTEGER16),
+    ("mpi_real2_supported", MPI_REAL2),
+    ("mpi_real4_supported", MPI_REAL4),
+    ("mpi_real8_supported", MPI_REAL8),
+    ("mpi_real16_supported", MPI_REAL16),
+    ("mpi_complex4_supported", MPI_COMPLEX4),
+    ("mpi_complex8_supported", MPI_COMPLEX8),
+    ("mpi_complex16_supported", MPI_COMPLEX16),
+    ("mpi_complex32_supported", MPI_COMPLEX32),
+    ("mpi_double_complex_supported", MPI_DOUBLE_COMPLEX),
+];
+
+/// Sizes of Fortran's types and which of them there are (MPI-5.0 §20.4).
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
-    on_any("MPI_Abi_get_fortran_info", || store(info, "info", MPI_INFO_NULL))
+    on_world("MPI_Abi_get_fortran_info", |hold| {
+        let there = |&(key, datatype): &(_, MPI_Datatype)| {
+            let size = hold.datatypes.committed(datatype).map_or(0, |datatype| datatype.size());
+            (key, if size > 0 { "true" } else { "false" })
+        };
+        let types = FORTRAN_TYPES.iter().map(there);
+        let entries: Vec<_> = FORTRAN_SIZES.into_iter().chain(types).collect();
+        answer(&entries, info)
+    })
+}
+
+/// Fortran's types are part of this ABI and cannot be told anew: always MPI_ERR_ABI (MPI-5.0 §20.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
+    on_any("MPI_Abi_set_fortran_info", || {
+        super::info::info(info)?;
+        fail!(Abi, "the sizes of Fortran's types are part of this ABI")
+    })
+}
+
+/// The bytes of `.TRUE.` and `.FALSE.`, which are known (MPI-5.0 §20.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Abi_get_fortran_booleans(
+    logical_size: c_int,
+    logical_true: *mut c_void,
+    logical_false: *mut c_void,
+    is_set: *mut c_int,
+) -> c_int {
+    on_any("MPI_Abi_get_fortran_booleans", || {
+        store(is_set, "is_set", 1)?;
+        check_logical(logical_size)?;
+        store(logical_true.cast::<MPI_Fint>(), "logical_true", 1)?;
+        store(logical_false.cast::<MPI_Fint>(), "logical_false", 0)
+    })
+}
+
+/// `.TRUE.` and `.FALSE.` are part of this ABI and cannot be told anew: always MPI_ERR_ABI
+/// (MPI-5.0 §20.4).
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Abi_set_fortran_booleans(
+    logical_size: c_int,
+    logical_true: *mut c_void,
+    logical_false: *mut c_void,
+) -> c_int {
+    on_any("MPI_Abi_set_fortran_booleans", || {
+        let _ = (logical_true, logical_false);
+        check_logical(logical_size)?;
+        fail!(Abi, "the values of Fortran's logicals are part of this ABI")
+    })
+}
+
+fn check_logical(size: c_int) -> Result<()> {
+    if size != 4 {
+        fail!(Abi, "logical_size is {size} but a LOGICAL of this ABI has 4 bytes");
+    }
+    Ok(())
 }
 
 /// The kinds of hardware by which MPI_Comm_split_type splits, and whether this process is confined to
@@ -63,7 +154,16 @@ pub unsafe extern "C" fn MPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
     on_any("MPI_Get_hw_resource_info", || {
-        answer(&[("mpi_shared_memory", "true")], hw_info)
+        let here = Here::now();
+        let confined = |resource: Resource| {
+            (
+                resource.name(),
+                if resource.of(&here).is_some() { "true" } else { "false" },
+            )
+        };
+        let shared = [("mpi_shared_memory", "true")].into_iter();
+        let entries: Vec<_> = shared.chain(Resource::ALL.map(confined)).collect();
+        answer(&entries, hw_info)
     })
 }
 
@@ -74,7 +174,7 @@ pub unsafe extern "C" fn MPIX_GPU_query_support(gpu_type: c_int, is_supported: *
     on_any("MPIX_GPU_query_support", || {
         let kinds = [MPIX_GPU_SUPPORT_CUDA, MPIX_GPU_SUPPORT_ZE, MPIX_GPU_SUPPORT_HIP];
         if !kinds.contains(&gpu_type) {
-            crate::fail!(
+            fail!(
                 Arg,
                 "gpu_type is {gpu_type} but must be one of MPIX_GPU_SUPPORT_CUDA, _ZE and _HIP"
             );

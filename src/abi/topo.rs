@@ -97,19 +97,20 @@ pub unsafe extern "C" fn MPI_Cart_create(
     ndims: c_int,
     dims: *const c_int,
     periods: *const c_int,
-    _reorder: c_int,
+    reorder: c_int,
     comm_cart: *mut MPI_Comm,
 ) -> c_int {
     on_comm("MPI_Cart_create", comm_old, |hold, comm| {
         let out = out(comm_cart, "comm_cart")?;
         let cart = new_cart(comm, ndims, dims, periods)?;
-        let new = create::cart(hold, comm, cart)?;
+        let new = create::cart(hold, comm, cart, reorder != 0)?;
         *out = give_if_any(hold, new)?;
         Ok(())
     })
 }
 
-/// The rank that [`MPI_Cart_create`] would give the caller. MPI-4.1 §8.5.8.
+/// The rank that [`MPI_Cart_create`] would give the caller without reordering, which takes all processes
+/// together. MPI-4.1 §8.5.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Cart_map(
@@ -237,19 +238,19 @@ pub unsafe extern "C" fn MPI_Graph_create(
     nnodes: c_int,
     indx: *const c_int,
     edges: *const c_int,
-    _reorder: c_int,
+    reorder: c_int,
     comm_graph: *mut MPI_Comm,
 ) -> c_int {
     on_comm("MPI_Graph_create", comm_old, |hold, comm| {
         let out = out(comm_graph, "comm_graph")?;
         let graph = new_graph(comm, nnodes, indx, edges)?;
-        let new = create::graph(hold, comm, graph)?;
+        let new = create::graph(hold, comm, graph, reorder != 0)?;
         *out = give_if_any(hold, new)?;
         Ok(())
     })
 }
 
-/// The rank that [`MPI_Graph_create`] would give the caller. MPI-4.1 §8.5.8.
+/// The rank that [`MPI_Graph_create`] would give the caller without reordering. MPI-4.1 §8.5.8.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Graph_map(
@@ -360,7 +361,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_create_adjacent(
     destinations: *const c_int,
     destweights: *const c_int,
     info: MPI_Info,
-    _reorder: c_int,
+    reorder: c_int,
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
     on_comm("MPI_Dist_graph_create_adjacent", comm_old, |hold, comm| {
@@ -384,7 +385,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_create_adjacent(
             weights: weighted.then_some(given),
         };
         let hints = hints(info)?;
-        let new = create::adjacent(hold, comm, graph)?;
+        let new = create::adjacent(hold, comm, graph, reorder != 0)?;
         new.info.replace(hints);
         *out = give_comm(hold, Rc::new(new))?;
         Ok(())
@@ -402,7 +403,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_create(
     destinations: *const c_int,
     weights: *const c_int,
     info: MPI_Info,
-    _reorder: c_int,
+    reorder: c_int,
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
     on_comm("MPI_Dist_graph_create", comm_old, |hold, comm| {
@@ -429,7 +430,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_create(
             })
             .collect();
         let hints = hints(info)?;
-        let new = create::distributed(hold, comm, &edges, !unweighted(weights))?;
+        let new = create::distributed(hold, comm, &edges, !unweighted(weights), reorder != 0)?;
         new.info.replace(hints);
         *out = give_comm(hold, Rc::new(new))?;
         Ok(())

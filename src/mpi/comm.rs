@@ -7,6 +7,7 @@
 //! | [`idup`] | duplicates whose context is on its way |
 
 pub mod create;
+pub mod hardware;
 pub mod idup;
 pub mod inter;
 #[cfg(test)]

@@ -68,6 +68,7 @@ pub enum Class {
     ProcAborted = 76,
     ValueTooLarge = 77,
     Errhandler = 80,
+    Abi = 81,
     ProcFailed = 101,
     Revoked = 103,
 }

@@ -8,6 +8,19 @@ pub const MAX_KEY: usize = 255;
 /// Longest value, in bytes.
 pub const MAX_VALUE: usize = 1024;
 
+/// Promises that a program can make about a communicator (MPI-4.1 §7.4.4). Receives without wildcards
+/// take the short way whether this is promised or not, so a promise saves nothing; with `NEARMPI_CHECK`
+/// it is held.
+pub const PROMISES: [&str; 5] = [
+    "mpi_assert_no_any_tag",
+    "mpi_assert_no_any_source",
+    "mpi_assert_exact_length",
+    "mpi_assert_allow_overtaking",
+    "mpi_assert_strict_persistent_collective_ordering",
+];
+/// Kinds of memory that buffers may lie in (MPI-4.1 §11.4.3).
+pub const MEMORY_KINDS: (&str, &str) = ("mpi_memory_alloc_kinds", "mpi,system");
+
 /// An info object. Keys and values are bytes without a final NUL, in the order they were first set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
@@ -87,6 +100,26 @@ impl Info {
         }
     }
 
+    /// Whether `promise`, one of [`PROMISES`], was made.
+    pub fn promises(&self, promise: &str) -> bool {
+        let value = self.get(promise.as_bytes()).ok().flatten();
+        value.is_some_and(|value| value.trim_ascii().eq_ignore_ascii_case(b"true"))
+    }
+
+    /// The hints in use on a communicator for which the program gave these: every promise with its
+    /// state, the kinds of memory, and what else the program set.
+    pub fn in_use(&self) -> Info {
+        let word = |promise: &str| if self.promises(promise) { "true" } else { "false" };
+        let promises = PROMISES.map(|promise| (promise, word(promise)));
+        let known = promises.into_iter().chain([MEMORY_KINDS]);
+        let entry = |(key, value): (&str, &str)| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
+        let mut all = self.clone();
+        all.update(&Info {
+            entries: known.map(entry).collect(),
+        });
+        all
+    }
+
     /// What is known about how this process was started, as `MPI_INFO_ENV` tells it
     /// (MPI-4.1 §11.5): the program and its arguments, where it runs, on what.
     pub fn of_process(arguments: impl Iterator<Item = String>) -> Info {
@@ -136,6 +169,26 @@ mod tests {
         assert_eq!(info.key(1).unwrap_err().class(), Class::Arg);
         assert_eq!(info.key(-1).unwrap_err().class(), Class::Arg);
         assert_eq!(info.delete(b"one").unwrap_err().class(), Class::InfoNokey);
+    }
+
+    #[test]
+    fn promises_have_a_state_and_other_hints_stay() {
+        let mut given = Info::default();
+        given.set(b"mpi_assert_no_any_tag", b"TRUE").unwrap();
+        given.set(b"mpi_assert_exact_length", b"perhaps").unwrap();
+        given.set(b"mpi_memory_alloc_kinds", b"cuda").unwrap();
+        given.set(b"color", b"blue").unwrap();
+        let used = given.in_use();
+        let value = |key: &[u8]| {
+            used.get(key)
+                .unwrap()
+                .map(|value| String::from_utf8_lossy(value).into_owned())
+        };
+        assert_eq!(value(b"mpi_assert_no_any_tag").unwrap(), "true");
+        assert_eq!(value(b"mpi_assert_exact_length").unwrap(), "false");
+        assert_eq!(value(b"mpi_assert_allow_overtaking").unwrap(), "false");
+        assert_eq!(value(b"mpi_memory_alloc_kinds").unwrap(), "mpi,system");
+        assert_eq!(value(b"color").unwrap(), "blue");
     }
 
     #[test]

@@ -72,7 +72,9 @@ pub struct State {
     pub requests: Table<Request>,
     /// Functions of the program that progress calls.
     pub hooks: Vec<Hook>,
-    /// How many of them a thread has taken out to call.
+    /// Whether some generalized request had a way of its own to be waited for.
+    pub own_ways: bool,
+    /// How many of the functions a thread has taken out to call.
     pub hooks_called: usize,
     /// Messages on their way.
     pub engine: Engine,
@@ -128,6 +130,7 @@ impl State {
             sessions: Table::default(),
             requests: Table::default(),
             hooks: Vec::new(),
+            own_ways: false,
             hooks_called: 0,
             engine,
             partitioning: Partitioning::default(),

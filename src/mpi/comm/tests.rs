@@ -191,7 +191,7 @@ fn nonblocking_duplicates_may_start_in_any_order() {
 fn grids_and_graphs_come_with_their_communicators() {
     job(5, |hold, world| {
         let cart = topo::Cart::new(&[2, 2], &[0, 1], 5).unwrap();
-        let grid = topo::create::cart(hold, world, cart).unwrap().map(Rc::new);
+        let grid = topo::create::cart(hold, world, cart, true).unwrap().map(Rc::new);
         assert_eq!(grid.is_none(), world.rank == 4);
         if let Some(grid) = grid {
             let row = Rc::new(topo::create::sub(hold, &grid, &[false, true]).unwrap());
@@ -207,7 +207,7 @@ fn grids_and_graphs_come_with_their_communicators() {
             destination: left as i32,
             weight: world.rank as i32,
         };
-        let ring = topo::create::distributed(hold, world, &[edge], true).unwrap();
+        let ring = topo::create::distributed(hold, world, &[edge], true, true).unwrap();
         let edges = topo::dist_graph(ring.topology.as_deref()).unwrap();
         assert_eq!(edges.sources, [(world.rank as i32 + 2) % 5]);
         assert_eq!(edges.destinations, [(world.rank as i32 + 3) % 5]);

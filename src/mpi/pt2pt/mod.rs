@@ -11,6 +11,8 @@ pub mod partitioned;
 pub mod persistent;
 pub mod probe;
 #[cfg(test)]
+mod program_tests;
+#[cfg(test)]
 mod tests;
 pub mod unexpected;
 

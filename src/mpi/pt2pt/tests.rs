@@ -8,7 +8,7 @@ use crate::sys::cvar::Settings;
 use std::sync::Arc;
 
 /// Runs `program(rank, world)` as each of `ranks` ranks, with control variables from `set`.
-fn job(ranks: u32, set: &[(&str, &str)], program: impl Fn(u32, &World) + Sync) {
+pub(super) fn job(ranks: u32, set: &[(&str, &str)], program: impl Fn(u32, &World) + Sync) {
     let segment = Arc::new(Segment::private(ranks, 2).unwrap());
     std::thread::scope(|scope| {
         for rank in 0..ranks {

@@ -125,6 +125,39 @@ impl DistGraph {
         graph.weights = weighted.then_some(weights);
         graph
     }
+
+    /// As bytes of a message.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let (ins, outs) = (self.sources.len() as i32, self.destinations.len() as i32);
+        let (of_ins, of_outs) = self.weights.clone().unwrap_or_default();
+        let header = [ins, outs, self.weights.is_some().into()];
+        let parts = [&header[..], &self.sources, &self.destinations, &of_ins, &of_outs];
+        parts.concat().iter().flat_map(|number| number.to_ne_bytes()).collect()
+    }
+
+    /// From the bytes of a message that [`DistGraph::to_bytes`] made.
+    pub fn from_bytes(bytes: &[u8]) -> DistGraph {
+        let mut numbers = bytes.as_chunks().0.iter().map(|&number| i32::from_ne_bytes(number));
+        let mut next = |len: i32| -> Vec<i32> { numbers.by_ref().take(len.max(0) as usize).collect() };
+        let [ins, outs, weighted] = next(3).try_into().unwrap_or_default();
+        let (sources, destinations) = (next(ins), next(outs));
+        let weights = (weighted != 0).then(|| (next(ins), next(outs)));
+        DistGraph {
+            sources,
+            destinations,
+            weights,
+        }
+    }
+
+    /// The edges from this process, which is `rank`.
+    pub fn outgoing(&self, rank: u32) -> Vec<(u32, u32, u64)> {
+        let weight = |at: usize| match &self.weights {
+            Some((_, weights)) => weights[at].max(0) as u64,
+            None => 1,
+        };
+        let ends = self.destinations.iter().enumerate();
+        ends.map(|(at, &end)| (rank, end as u32, weight(at))).collect()
+    }
 }
 
 #[cfg(test)]
@@ -156,5 +189,18 @@ mod tests {
         let graph = DistGraph::at(1, sent, true);
         assert_eq!((graph.sources, graph.destinations), (vec![0, 1], vec![0, 1]));
         assert_eq!(graph.weights, Some((vec![5, 7], vec![6, 7])));
+    }
+
+    #[test]
+    fn a_process_s_edges_travel() {
+        let graph = DistGraph {
+            sources: vec![4, 0],
+            destinations: vec![3],
+            weights: Some((vec![1, 2], vec![9])),
+        };
+        assert_eq!(DistGraph::from_bytes(&graph.to_bytes()), graph);
+        assert_eq!(graph.outgoing(7), [(7, 3, 9)]);
+        let plain = DistGraph { weights: None, ..graph };
+        assert_eq!(DistGraph::from_bytes(&plain.to_bytes()), plain);
     }
 }

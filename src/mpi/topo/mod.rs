@@ -2,10 +2,12 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | [`arrange`] | who takes which place, if the program leaves it open |
 //! | [`cart`] | grids |
 //! | [`create`] | communicators with a topology |
 //! | [`graph`] | graphs, whole and distributed |
 
+pub mod arrange;
 pub mod cart;
 pub mod create;
 pub mod graph;
