@@ -295,6 +295,30 @@ fn user_signals_are_passed_on_and_nothing_more() {
 }
 
 #[test]
+fn a_user_signal_asks_what_the_ranks_are_doing() {
+    let (mut child, mut reader, pids) = started(&["-n", "2", "sh", "-c", "echo $$; exec sleep 2"], 2);
+    signal(&child, "USR1");
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    // Ranks without a handler do not get it.
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{pids:?}");
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("ranks 0 and 1 have not called MPI_Init"), "{said}");
+}
+
+#[test]
+fn the_table_shows_each_rank() {
+    let output = run(&["--top-every", "1", "-n", "2", "sh", "-c", "sleep 1.5"]);
+    let said = text(&output.stderr);
+    assert_eq!(code(&output), 0);
+    assert!(
+        said.contains("messages") && said.lines().filter(|l| l.ends_with("MPI_Init")).count() >= 4,
+        "{said}"
+    );
+}
+
+#[test]
 fn a_stopped_job_goes_on() {
     let mut child = mpirun(&["-n", "1", "sh", "-c", "echo $$; read line; echo done"])
         .stdin(Stdio::piped())
@@ -327,6 +351,7 @@ fn time_is_limited() {
     let output = run(&["--timeout", "1", "-n", "2", "sleep", "100"]);
     assert_eq!(code(&output), 124);
     assert!(text(&output.stderr).contains("time limit"));
+    assert!(text(&output.stderr).contains("ranks 0 and 1 have not called MPI_Init"));
     let output = mpirun(&["-n", "1", "sleep", "100"])
         .env("MPIEXEC_TIMEOUT", "1")
         .output()

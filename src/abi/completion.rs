@@ -21,7 +21,9 @@ fn on_requests(
     name: &'static str,
     body: impl FnOnce(&mut Hold) -> std::result::Result<(), (Error, Option<Rc<Comm>>)>,
 ) -> c_int {
-    let mut hold = world(name).hold();
+    let world = world(name);
+    let _call = world.calling(name);
+    let mut hold = world.hold();
     let Err((error, comm)) = body(&mut hold) else {
         return MPI_SUCCESS;
     };
@@ -148,7 +150,7 @@ pub unsafe extern "C" fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_St
         if hold.own_ways {
             call_waiter(hold, named).map_err(plain)?;
         }
-        hold.wait_until(None, |hold| Ok(named.is_over(hold))).map_err(plain)?;
+        named.wait(hold).map_err(plain)?;
         finish_one(hold, named, handle, status)
     })
 }

@@ -195,7 +195,9 @@ fn end_process(code: c_int) -> ! {
 /// Runs `body` on the communicator `handle`; its error, or the handle's, goes to an error handler.
 #[inline]
 pub fn on_comm(name: &'static str, handle: MPI_Comm, body: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<()>) -> c_int {
-    let mut hold = world(name).hold();
+    let world = world(name);
+    let _call = world.calling(name);
+    let mut hold = world.hold();
     let (source, error) = match comm(&hold, handle).cloned() {
         Ok(comm) => match body(&mut hold, &comm) {
             Ok(()) => return MPI_SUCCESS,
@@ -210,7 +212,9 @@ pub fn on_comm(name: &'static str, handle: MPI_Comm, body: impl FnOnce(&mut Hold
 /// Runs `body`; its error goes to the error handler of `MPI_COMM_WORLD`.
 #[inline]
 pub fn on_world(name: &'static str, body: impl FnOnce(&mut Hold) -> Result<()>) -> c_int {
-    let mut hold = world(name).hold();
+    let world = world(name);
+    let _call = world.calling(name);
+    let mut hold = world.hold();
     let Err(error) = body(&mut hold) else {
         return MPI_SUCCESS;
     };

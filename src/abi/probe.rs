@@ -134,7 +134,7 @@ pub unsafe extern "C" fn MPI_Mrecv(
         let Some(request) = started else {
             return store_status(status, &Status::PROC_NULL);
         };
-        hold.wait_until(None, |hold| Ok(hold.is_over(request)))?;
+        hold.wait_over(None, request)?;
         received(hold, request, status)
     })
 }

@@ -80,6 +80,14 @@ impl Named {
         }
     }
 
+    /// Waits until it is over.
+    pub(super) fn wait(self, hold: &mut Hold) -> Result<()> {
+        match self {
+            Named::Null | Named::Sent => Ok(()),
+            Named::Key(key) => hold.wait_over(None, key),
+        }
+    }
+
     #[inline(always)]
     pub(super) fn is_over(self, state: &State) -> bool {
         match self {

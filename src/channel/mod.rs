@@ -17,7 +17,7 @@ pub use bytes::Bytes;
 use crate::shm::bell::Barriers;
 use crate::shm::pool::{CELL, Pool};
 use crate::shm::ring::{Consumer, Header, INLINE, Junk};
-use crate::shm::segment::Segment;
+use crate::shm::segment::{Block, RankBlock, Segment};
 use crate::sys::cvar::Settings;
 use crate::sys::futex;
 use joint::Joint;
@@ -111,6 +111,7 @@ pub enum Glance {
 /// What one rank sends and receives with.
 pub struct Channel<B> {
     segment: Arc<Segment>,
+    block: Block,
     me: u32,
     settings: Settings,
     barriers: Barriers,
@@ -153,6 +154,11 @@ impl<B: Bytes> Channel<B> {
     /// My rank in the job.
     pub fn me(&self) -> u32 {
         self.me
+    }
+
+    /// My block.
+    pub fn block(&self) -> &RankBlock {
+        &self.block
     }
 
     /// The job's segment.

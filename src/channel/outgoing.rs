@@ -12,7 +12,7 @@ use super::{Bytes, Channel, Counters, Fault, Ticket};
 use crate::shm::offer::OFFERS;
 use crate::shm::pool::{CELL, Name, Pool};
 use crate::shm::ring::{Consumer, Header, INLINE, INLINE_WORDS, Junk, Producer};
-use crate::shm::segment::{Life, Segment};
+use crate::shm::segment::{Block, Life, Segment};
 use crate::sys::cvar::Settings;
 use crate::sys::{clock, copy, cpu};
 use std::collections::VecDeque;
@@ -55,8 +55,22 @@ pub(super) struct Offers<B> {
 struct Open<B> {
     ticket: Ticket,
     to: u32,
+    envelope: u64,
     usage: u32,
     buffer: B,
+}
+
+/// A message that has not left, or that nobody has taken.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenSend {
+    /// Its ticket.
+    pub ticket: Ticket,
+    /// Rank in the job of the receiver.
+    pub to: u32,
+    /// Its envelope.
+    pub envelope: u64,
+    /// Its bytes.
+    pub len: usize,
 }
 
 /// How a send went.
@@ -87,6 +101,7 @@ impl<B: Bytes> Channel<B> {
         let barriers = segment.barriers();
         let (out, rings) = (out.collect(), rings.collect());
         let channel = Channel {
+            block: Block::new(&segment, me),
             me,
             barriers,
             ring_max,
@@ -202,6 +217,7 @@ impl<B: Bytes> Channel<B> {
             out.producer.push(Header { kind, aux: 0, len }, envelope, &[]);
             self.counters.ring += 1;
         }
+        self.block.doing.sent(len);
         self.ring_bell(to);
         Ok(true)
     }
@@ -209,6 +225,7 @@ impl<B: Bytes> Channel<B> {
     /// Sends a message by value, through the ring or through cells.
     pub fn send(&mut self, to: u32, envelope: u64, buffer: &B, ticket: Ticket) -> Result<Sent, Fault> {
         let end = buffer.len();
+        self.block.doing.sent(end);
         let message = Outgoing {
             ticket,
             what: What::Message { envelope },
@@ -243,6 +260,7 @@ impl<B: Bytes> Channel<B> {
         self.offers.open[index as usize] = Some(Open {
             ticket,
             to,
+            envelope,
             usage,
             buffer: buffer.clone(),
         });
@@ -250,6 +268,7 @@ impl<B: Bytes> Channel<B> {
         let record = Record::offer(envelope, len as u64, buffer.in_a_row().map(|at| at as u64), id, way);
         self.ways[to as usize].opened(len);
         self.counters.offers += 1;
+        self.block.doing.sent(len);
         let message = Outgoing {
             ticket,
             what: What::Offer { record },
@@ -261,10 +280,27 @@ impl<B: Bytes> Channel<B> {
         Ok(Some(id))
     }
 
-    /// The receivers of messages that are offered or queued, in no useful order: for reports.
-    pub fn open_sends(&self) -> impl Iterator<Item = u32> {
-        let offered = self.offers.open.iter().flatten().map(|open| open.to);
-        offered.chain(self.waiting.iter().copied())
+    /// The messages that are offered or queued, in no useful order: for reports.
+    pub fn open_sends(&self) -> impl Iterator<Item = OpenSend> {
+        let offered = self.offers.open.iter().flatten().map(|open| OpenSend {
+            ticket: open.ticket,
+            to: open.to,
+            envelope: open.envelope,
+            len: open.buffer.len(),
+        });
+        let queued = self.waiting.iter().flat_map(|&to| {
+            let messages = self.out[to as usize].messages.iter();
+            messages.filter_map(move |message| match message.what {
+                What::Message { envelope } => Some(OpenSend {
+                    ticket: message.ticket,
+                    to,
+                    envelope,
+                    len: message.end,
+                }),
+                _ => None,
+            })
+        });
+        offered.chain(queued)
     }
 
     /// Takes an offer back; false when the receiver has taken it.

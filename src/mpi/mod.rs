@@ -15,7 +15,7 @@ pub mod pt2pt;
 pub mod request;
 pub mod rma;
 pub mod session;
-mod sleep;
+pub mod sleep;
 pub mod status;
 pub mod table;
 pub mod topo;

@@ -1,42 +1,43 @@
 //! Falling asleep and waking: what a rank tells the launcher about it, and what it looks after.
 
-use super::request::Kind;
+use super::comm::Comm;
+use super::pt2pt::matching::{Envelope, Pattern};
+use super::request::{Kind, RequestKey};
 use super::world::{Hold, State};
-use crate::shm::waiting::{DESCRIBED, Item};
+use crate::channel::outgoing::OpenSend;
+use crate::shm::waiting::{Account, DESCRIBED, Item, NAME, NEAR, Near};
+use crate::sys::clock;
 
 /// Requests that are looked through for one that something outside may end.
 const LOOKED_THROUGH: usize = 1024;
-/// In place of a context number: not known.
-const NO_CONTEXT: u16 = u16::MAX;
+/// Unexpected messages that are looked through for some that nearly match.
+const COMPARED: usize = 1024;
+
+/// What a call waits for, for those who watch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Awaited {
+    /// Several things, or something else.
+    #[default]
+    Several,
+    /// This request.
+    Request(RequestKey),
+    /// A message that matches, from this rank of the job if it is known.
+    Probe(Pattern, Option<u32>),
+}
 
 impl Hold<'_> {
     /// Says what this rank waits for, unless that has been said.
     pub(super) fn tell_sleep(&mut self) {
         if self.engine.told {
-            return self.waiting().settle();
+            return self.block().waiting.settle();
         }
         self.engine.told = true;
         let threads = self.has_threads() || self.may_be_ended_from_outside();
-        let state: &State = self;
-        let sends = state.engine.channel.open_sends();
-        let sends = sends.map(|to| Item {
-            is_send: true,
-            peer: Some(to),
-            tag: None,
-            context: NO_CONTEXT,
-        });
-        let receives = state.engine.posted.iter().map(|(pattern, key)| Item {
-            is_send: false,
-            peer: pattern.source().and_then(|source| {
-                let comm = state.requests.get(key)?.comm.as_ref()?;
-                comm.peers().members.get(source as usize).copied()
-            }),
-            tag: pattern.tag(),
-            context: pattern.context(),
-        });
-        let items: Vec<Item> = receives.chain(sends).take(DESCRIBED).collect();
-        let count = state.engine.posted.len() + state.engine.channel.open_sends().count();
-        self.waiting().fall_asleep(threads, count as u32, &items);
+        let mut account = self.sleep_account();
+        account.threads = threads;
+        account.is_certain &= !threads;
+        self.tell_queues();
+        self.block().waiting.fall_asleep(&account);
     }
 
     fn may_be_ended_from_outside(&self) -> bool {
@@ -54,17 +55,154 @@ impl State {
     pub fn tell_awake(&mut self) {
         if self.engine.told {
             self.engine.told = false;
-            self.waiting().wake();
+            self.block().waiting.wake();
         }
     }
 
     /// Says that this rank looks around between two naps.
     pub(super) fn tell_stir(&self) {
-        self.waiting().stir();
+        self.block().waiting.stir();
     }
 
-    fn waiting(&self) -> &crate::shm::waiting::Waiting {
-        let channel = &self.engine.channel;
-        &channel.segment().rank(channel.me()).waiting
+    /// Says how long the queues are.
+    #[inline]
+    pub fn tell_queues(&self) {
+        let engine = &self.engine;
+        self.block().doing.queues(engine.posted.len(), engine.unexpected.len());
+    }
+
+    fn block(&self) -> &crate::shm::segment::RankBlock {
+        self.engine.channel.block()
+    }
+
+    /// What is under way, what the call waits for first.
+    fn sleep_account(&self) -> Account {
+        let awaited = match self.engine.awaited {
+            Awaited::Request(key) => Some(self.active(key)),
+            _ => None,
+        };
+        let mut wanted = None;
+        let mut items = Vec::new();
+        let mut first = |is_first: bool, item: Item| match is_first {
+            true => items.insert(0, item),
+            false if items.len() < DESCRIBED => items.push(item),
+            false => {}
+        };
+        for (pattern, key) in self.engine.posted.iter() {
+            let is_first = awaited == Some(key);
+            if is_first || wanted.is_none() {
+                wanted = Some(pattern);
+            }
+            first(is_first, self.receive_item(pattern, key));
+        }
+        for send in self.engine.channel.open_sends() {
+            first(awaited == Some(send.ticket), self.send_item(&send));
+        }
+        let mut count = self.engine.posted.len() + self.engine.channel.open_sends().count();
+        let mut is_certain = awaited.is_some_and(|key| self.is_under_way(key));
+        if let Awaited::Probe(pattern, peer) = self.engine.awaited {
+            items.insert(0, item(pattern, peer, 0));
+            (wanted, count, is_certain) = (Some(pattern), count + 1, true);
+        }
+        items.truncate(DESCRIBED);
+        Account {
+            count: count as u32,
+            is_certain,
+            since: clock::nanoseconds(),
+            name: items.first().map(|item| self.name_of(item.context)).unwrap_or_default(),
+            near: wanted.map(|pattern| self.near(pattern)).unwrap_or_default(),
+            items,
+            ..Account::default()
+        }
+    }
+
+    /// The request that a persistent one stands for.
+    fn active(&self, key: RequestKey) -> RequestKey {
+        match self.requests.get(key).map(|request| &request.kind) {
+            Some(Kind::Persistent(persistent)) => persistent.active.unwrap_or(key),
+            _ => key,
+        }
+    }
+
+    /// Whether the request stands among the items: it is a receive without a message or an open send.
+    fn is_under_way(&self, key: RequestKey) -> bool {
+        self.engine.posted.iter().any(|(_, posted)| posted == key)
+            || self.engine.channel.open_sends().any(|send| send.ticket == key)
+    }
+
+    fn receive_item(&self, pattern: Pattern, key: RequestKey) -> Item {
+        let request = self.requests.get(key);
+        let comm = request.and_then(|request| request.comm.as_ref());
+        let peer = pattern
+            .source()
+            .and_then(|source| comm?.peers().members.get(source as usize).copied());
+        let room = match request.map(|request| &request.kind) {
+            Some(Kind::Recv(receive)) => receive.buffer.len(),
+            _ => 0,
+        };
+        item(pattern, peer, room as u64)
+    }
+
+    fn send_item(&self, send: &OpenSend) -> Item {
+        let envelope = Envelope(send.envelope);
+        let members = |comm: &Comm| comm.peers().members.iter().position(|&member| member == send.to);
+        let request = self.requests.get(send.ticket);
+        Item {
+            is_send: true,
+            peer: Some(send.to),
+            place: request
+                .and_then(|request| members(request.comm.as_ref()?))
+                .map(|place| place as u32),
+            tag: Some(envelope.tag()),
+            context: envelope.context(),
+            len: send.len as u64,
+        }
+    }
+
+    /// Messages that have come and differ from `pattern` in one of source, tag and communicator.
+    fn near(&self, pattern: Pattern) -> Vec<Near> {
+        let resembles = |envelope: Envelope| {
+            let differs = [
+                envelope.context() != pattern.context(),
+                pattern.source().is_some_and(|source| source != envelope.source()),
+                pattern.tag().is_some_and(|tag| tag != envelope.tag()),
+            ];
+            // Messages of collective operations resemble each other only.
+            let alike = (envelope.context() ^ pattern.context()) & 1 == 0;
+            alike && differs.into_iter().filter(|&differs| differs).count() == 1
+        };
+        let kept = self.engine.unexpected.iter().take(COMPARED);
+        kept.filter(|(envelope, _)| resembles(*envelope))
+            .take(NEAR)
+            .map(|(envelope, stored)| Near {
+                envelope: envelope.0,
+                len: stored.len() as u64,
+            })
+            .collect()
+    }
+
+    /// The name that the program gave the communicator of that context; empty if it gave none.
+    fn name_of(&self, context: u16) -> String {
+        let comms = self.comms.iter().map(|(_, comm)| comm);
+        let comms = [&self.world, &self.own].into_iter().chain(comms);
+        let its = |comm: &&std::rc::Rc<Comm>| comm.context.number() == context >> 1;
+        let name = comms.take(LOOKED_THROUGH).find(its);
+        let mut name = name.and_then(|comm| comm.name.borrow().clone()).unwrap_or_default();
+        while name.len() > NAME {
+            name.pop();
+        }
+        name
+    }
+}
+
+/// What a receive or probe for `pattern` waits for.
+fn item(pattern: Pattern, peer: Option<u32>, len: u64) -> Item {
+    Item {
+        is_send: false,
+        peer,
+        place: pattern.source(),
+        tag: pattern.tag(),
+        context: pattern.context(),
+        len,
     }
 }

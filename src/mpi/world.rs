@@ -16,13 +16,15 @@ use super::hooks::{self, Hook};
 use super::op::Ops;
 use super::pt2pt::engine::Engine;
 use super::pt2pt::partitioned::{self, Partitioning};
-use super::request::Request;
+use super::request::{Request, RequestKey};
 use super::rma::{self, Window};
 use super::session::Session;
+use super::sleep::Awaited;
 use super::table::Table;
 use crate::channel::Channel;
 use crate::channel::wait::{NAP, Next};
-use crate::shm::segment::Segment;
+use crate::shm::doing;
+use crate::shm::segment::{Block, Segment};
 use crate::shm::zone::Zone;
 use crate::sys::cvar::Settings;
 use crate::sys::gate::Gate;
@@ -39,6 +41,7 @@ pub struct World {
     /// Threads that wait while another one polls nap on this word.
     nap: AtomicU32,
     segment: Arc<Segment>,
+    block: Block,
     state: UnsafeCell<State>,
 }
 
@@ -106,6 +109,19 @@ pub struct Hold<'w> {
     world: &'w World,
 }
 
+/// A call under way, as watchers see it.
+pub struct Calling<'w> {
+    world: &'w World,
+    former: u32,
+}
+
+impl Drop for Calling<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.world.block.doing.leave(self.former);
+    }
+}
+
 impl State {
     /// The state of rank `rank`, which joins the job of `segment` hereby.
     pub fn join(segment: Arc<Segment>, rank: u32, settings: Settings) -> State {
@@ -152,6 +168,7 @@ impl World {
         World {
             gate: multiple.then(Gate::default),
             nap: AtomicU32::new(0),
+            block: Block::new(&segment, state.engine.channel.me()),
             segment,
             state: UnsafeCell::new(state),
         }
@@ -160,6 +177,13 @@ impl World {
     /// The job's segment; needs no hold.
     pub fn segment(&self) -> &Segment {
         &self.segment
+    }
+
+    /// Says that this rank is in the call `name`, until the result is dropped.
+    #[inline(always)]
+    pub fn calling(&self, name: &str) -> Calling<'_> {
+        let former = self.block.doing.enter(doing::number(name));
+        Calling { world: self, former }
     }
 
     /// Whether threads may call at the same time.
@@ -193,6 +217,31 @@ impl Hold<'_> {
             gate.enter();
         }
         result
+    }
+
+    /// Waits until the request `key` is over, as [`Hold::wait_until`].
+    ///
+    /// # Errors
+    /// What makes progress impossible.
+    pub fn wait_over(&mut self, first: Option<u32>, key: RequestKey) -> Result<()> {
+        self.wait_for(Awaited::Request(key), first, |hold| Ok(hold.is_over(key)))
+    }
+
+    /// As [`Hold::wait_until`], for something that watchers can be told about.
+    ///
+    /// # Errors
+    /// As [`Hold::wait_until`].
+    #[inline]
+    pub fn wait_for(
+        &mut self,
+        awaited: Awaited,
+        first: Option<u32>,
+        done: impl FnMut(&mut Hold) -> Result<bool>,
+    ) -> Result<()> {
+        let outer = std::mem::replace(&mut self.engine.awaited, awaited);
+        let outcome = self.wait_until(first, done);
+        self.engine.awaited = outer;
+        outcome
     }
 
     /// Waits until `done` says so, looking at messages from rank `first` of the job before others.

@@ -4,6 +4,7 @@
 //! segment is loaded once, checked, then used.
 
 pub mod bell;
+pub mod doing;
 pub mod layout;
 pub mod offer;
 pub mod pool;

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::bell::{Barriers, Bell};
+use super::doing::Doing;
 use super::layout::{CONTEXTS, Layout, MAX_RANKS, PAGE};
 use super::offer::{OFFERS, Offer};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
@@ -14,8 +15,10 @@ use super::zone::{self, View};
 use super::{pool, ring};
 use crate::sys::memory::{self, Mapping};
 use std::io;
+use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// "nearmpi" and the version of the segment's format.
 const MAGIC: u64 = u64::from_le_bytes(*b"nearmpi\x01");
@@ -53,6 +56,8 @@ pub struct RankBlock {
     pub canary: AtomicU64,
     /// What the rank sleeps for.
     pub waiting: Waiting,
+    /// What it does.
+    pub doing: Doing,
 }
 
 const _: () = assert!(size_of::<JobHeader>() <= PAGE && size_of::<RankBlock>() <= PAGE);
@@ -67,6 +72,40 @@ pub enum Life {
     Attached = 1,
     /// After MPI_Finalize.
     Finalized = 2,
+}
+
+/// A rank's block, at hand.
+#[derive(Clone, Debug)]
+pub struct Block {
+    block: NonNull<RankBlock>,
+    _segment: Arc<Segment>,
+}
+
+// SAFETY: the block is all atomics, in a mapping that lives as long as this.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// Rank `rank`'s block.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn new(segment: &Arc<Segment>, rank: u32) -> Block {
+        Block {
+            block: segment.rank(rank).into(),
+            _segment: segment.clone(),
+        }
+    }
+}
+
+impl Deref for Block {
+    type Target = RankBlock;
+    #[inline]
+    fn deref(&self) -> &RankBlock {
+        // SAFETY: the segment is kept, so the block stays mapped; it is all atomics.
+        unsafe { self.block.as_ref() }
+    }
 }
 
 /// A mapped segment.

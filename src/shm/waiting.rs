@@ -1,13 +1,17 @@
 //! What a sleeping rank waits for, as the launcher may read it at any time.
 //!
 //! Only the rank writes here, and only when it falls asleep or wakes. `turn` is odd while it sleeps
-//! (not while it looks around between two naps), and another for another sleep; a reader that finds the same `turn` before and after has read what belongs together. Readers
-//! believe nothing: every number is checked before it is used.
+//! (not while it looks around between two naps), and another for another sleep; a reader that finds the same
+//! `turn` before and after has read what belongs together. Readers believe nothing: every number is checked before it is used.
 
 use super::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Operations that are described; of more only the number is known.
 pub const DESCRIBED: usize = 4;
+/// Messages that nearly match that are described.
+pub const NEAR: usize = 2;
+/// Bytes of a communicator's name that are told.
+pub const NAME: usize = 32;
 
 /// A rank's account of its sleep.
 #[repr(C, align(64))]
@@ -16,27 +20,47 @@ pub struct Waiting {
     turn: AtomicU32,
     /// Operations under way.
     count: AtomicU32,
-    /// 1: other threads of the rank may call MPI meanwhile.
-    threads: AtomicU32,
+    flags: AtomicU32,
+    near_count: AtomicU32,
+    /// When it fell asleep: nanoseconds of CLOCK_MONOTONIC.
+    since: AtomicU64,
     items: [AtomicU64; DESCRIBED],
     places: [AtomicU32; DESCRIBED],
+    lens: [AtomicU64; DESCRIBED],
+    near: [AtomicU64; NEAR],
+    near_lens: [AtomicU64; NEAR],
+    /// Name of the communicator of the first item, if the program gave it one.
+    name: [AtomicU64; NAME / 8],
 }
 
 /// An operation under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Item {
     /// A send, not a receive.
     pub is_send: bool,
     /// Rank in the job of the other side; `None`: any.
     pub peer: Option<u32>,
+    /// Its rank in the communicator; `None`: any.
+    pub place: Option<u32>,
     /// Tag; `None`: any.
     pub tag: Option<i32>,
     /// Context number.
     pub context: u16,
+    /// Bytes of the message, or of the room for it.
+    pub len: u64,
 }
 
-/// What a reader sees.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A message that has come and is not received, though it resembles what is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Near {
+    /// Its envelope: source in the communicator, context, tag.
+    pub envelope: u64,
+    /// Its bytes.
+    pub len: u64,
+}
+
+/// What a rank says when it falls asleep, and what a reader sees.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// Changes with each sleep.
     pub turn: u32,
@@ -44,28 +68,56 @@ pub struct Account {
     pub count: u32,
     /// Other threads of the rank may call MPI meanwhile.
     pub threads: bool,
-    /// The first of them.
+    /// The first item is what the rank waits for, and nothing else is.
+    pub is_certain: bool,
+    /// When it fell asleep: nanoseconds of CLOCK_MONOTONIC.
+    pub since: u64,
+    /// The first operations.
     pub items: Vec<Item>,
+    /// Messages that nearly match the first.
+    pub near: Vec<Near>,
+    /// Name of the first item's communicator; empty if it has none.
+    pub name: String,
 }
 
 const SEND: u32 = 1 << 16;
 const ANY_PEER: u32 = 1 << 17;
 const ANY_TAG: u32 = 1 << 18;
 
+const THREADS: u32 = 1;
+const CERTAIN: u32 = 2;
+
 impl Waiting {
-    /// Falls asleep with `count` operations under way, some of which are `items`.
-    pub fn fall_asleep(&self, threads: bool, count: u32, items: &[Item]) {
-        self.count.store(count, Ordering::Relaxed);
-        self.threads.store(threads.into(), Ordering::Relaxed);
-        for (index, item) in items.iter().take(DESCRIBED).enumerate() {
+    /// Falls asleep. The account's `turn` does not count.
+    pub fn fall_asleep(&self, account: &Account) {
+        let flag = |set, flag| if set { flag } else { 0 };
+        let store = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
+        self.count.store(account.count, Ordering::Relaxed);
+        let flags = flag(account.threads, THREADS) | flag(account.is_certain, CERTAIN);
+        self.flags.store(flags, Ordering::Relaxed);
+        store(&self.since, account.since);
+        for (index, item) in account.items.iter().take(DESCRIBED).enumerate() {
             let (peer, tag) = (item.peer.unwrap_or(0), item.tag.unwrap_or(0));
-            let flag = |set, flag| if set { flag } else { 0 };
+            let rank = u64::from(item.place.unwrap_or(peer)) << 48 | u64::from(peer as u16) << 32;
             let place = u32::from(item.context)
                 | flag(item.is_send, SEND)
                 | flag(item.peer.is_none(), ANY_PEER)
                 | flag(item.tag.is_none(), ANY_TAG);
-            self.items[index].store(u64::from(peer) << 32 | u64::from(tag as u32), Ordering::Relaxed);
+            store(&self.items[index], rank | u64::from(tag as u32));
             self.places[index].store(place, Ordering::Relaxed);
+            store(&self.lens[index], item.len);
+        }
+        let near = account.near.iter().take(NEAR);
+        self.near_count.store(near.len() as u32, Ordering::Relaxed);
+        for (index, message) in near.enumerate() {
+            store(&self.near[index], message.envelope);
+            store(&self.near_lens[index], message.len);
+        }
+        let mut name = [0; NAME];
+        let len = account.name.len().min(NAME);
+        name[..len].copy_from_slice(&account.name.as_bytes()[..len]);
+        for (word, part) in self.name.iter().zip(name.as_chunks::<8>().0) {
+            store(word, u64::from_le_bytes(*part));
         }
         let turn = self.turn.load(Ordering::Relaxed);
         self.turn.store(turn.wrapping_add(1) | 1, Ordering::Release);
@@ -98,30 +150,42 @@ impl Waiting {
         if turn & 1 == 0 {
             return None;
         }
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let count = self.count.load(Ordering::Relaxed);
-        let threads = self.threads.load(Ordering::Relaxed) != 0;
-        let described = (count as usize).min(DESCRIBED);
-        let items = self
-            .items
-            .iter()
-            .zip(&self.places)
-            .take(described)
-            .map(|(item, place)| {
-                let (item, place) = (item.load(Ordering::Relaxed), place.load(Ordering::Relaxed));
-                Item {
-                    is_send: place & SEND != 0,
-                    peer: (place & ANY_PEER == 0).then_some((item >> 32) as u32),
-                    tag: (place & ANY_TAG == 0).then_some(item as u32 as i32),
-                    context: place as u16,
-                }
-            });
-        let items = items.collect();
+        let flags = self.flags.load(Ordering::Relaxed);
+        let since = load(&self.since);
+        let item = |index: usize| {
+            let (item, place) = (load(&self.items[index]), self.places[index].load(Ordering::Relaxed));
+            let known = place & ANY_PEER == 0;
+            Item {
+                is_send: place & SEND != 0,
+                peer: known.then_some((item >> 32) as u32 & 0xffff),
+                place: known.then_some((item >> 48) as u32),
+                tag: (place & ANY_TAG == 0).then_some(item as u32 as i32),
+                context: place as u16,
+                len: load(&self.lens[index]),
+            }
+        };
+        let items = (0..DESCRIBED.min(count as usize)).map(item).collect();
+        let near = |index: usize| Near {
+            envelope: load(&self.near[index]),
+            len: load(&self.near_lens[index]),
+        };
+        let near_count = NEAR.min(self.near_count.load(Ordering::Relaxed) as usize);
+        let near = (0..near_count).map(near).collect();
+        let name: Vec<u8> = self.name.iter().flat_map(|word| load(word).to_le_bytes()).collect();
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        let name = String::from_utf8_lossy(name).into_owned();
         fence(Ordering::Acquire);
         (self.turn.load(Ordering::Relaxed) == turn).then_some(Account {
             turn,
             count,
-            threads,
+            threads: flags & THREADS != 0,
+            is_certain: flags & CERTAIN != 0,
+            since,
             items,
+            near,
+            name,
         })
     }
 }
@@ -134,26 +198,37 @@ mod tests {
     fn who_sleeps_says_what_for() {
         let waiting = Waiting::default();
         assert_eq!(waiting.read(), None);
-        let items = [
+        let items = vec![
             Item {
-                is_send: false,
                 peer: Some(3),
-                tag: None,
+                place: Some(1),
                 context: 9,
+                len: 1 << 40,
+                ..Item::default()
             },
             Item {
                 is_send: true,
-                peer: None,
                 tag: Some(-5),
                 context: u16::MAX,
+                ..Item::default()
             },
         ];
-        waiting.fall_asleep(false, 2, &items);
+        let near = vec![Near {
+            envelope: u64::MAX - 1,
+            len: 8,
+        }];
+        let said = Account {
+            count: 2,
+            is_certain: true,
+            since: 77,
+            items: items.clone(),
+            near,
+            name: "left".into(),
+            ..Account::default()
+        };
+        waiting.fall_asleep(&said);
         let account = waiting.read().unwrap();
-        assert_eq!(
-            (account.count, account.threads, &account.items[..]),
-            (2, false, &items[..])
-        );
+        assert_eq!(account, Account { turn: 1, ..said });
         waiting.stir();
         assert_eq!(waiting.read(), None);
         waiting.settle();
@@ -161,9 +236,17 @@ mod tests {
         waiting.stir();
         waiting.wake();
         assert_eq!(waiting.read(), None);
-        waiting.fall_asleep(true, 70, &items);
+        waiting.fall_asleep(&Account {
+            count: 70,
+            threads: true,
+            items: vec![items[0]; 6],
+            name: "ä".repeat(40),
+            ..Account::default()
+        });
         let again = waiting.read().unwrap();
         assert_ne!(again.turn, account.turn);
-        assert_eq!((again.count, again.items.len()), (70, DESCRIBED));
+        assert_eq!((again.count, again.threads, again.is_certain), (70, true, false));
+        assert_eq!((again.items.len(), again.near.len()), (DESCRIBED, 0));
+        assert_eq!(again.name, "ä".repeat(NAME / 2));
     }
 }

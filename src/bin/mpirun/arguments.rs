@@ -53,6 +53,10 @@ pub struct Job {
     pub binding: Binding,
     pub timeout: Option<u64>,
     pub stall: Policy,
+    /// Seconds, in place of the policy's.
+    pub hang_after: Option<u64>,
+    /// Seconds from one table of ranks to the next.
+    pub top: Option<u64>,
     pub preload: bool,
     pub verbose: bool,
     /// What was accepted without effect.
@@ -168,6 +172,9 @@ impl Parser<'_> {
             Action::Preload => self.job.preload = true,
             Action::Timeout => self.job.timeout = Some(seconds(word, &values[0])?),
             Action::Stall => self.job.stall = Policy::parse(&values[0])?,
+            Action::HangAfter => self.job.hang_after = Some(seconds(word, &values[0])?),
+            Action::Top => drop(self.job.top.get_or_insert(1)),
+            Action::TopEvery => self.job.top = Some(seconds(word, &values[0])?),
             Action::Env => app.env.push(setting(&values[0], &values[1])?),
             Action::EnvOnly => app.inherit = Some(Inherit::Only(names())),
             Action::EnvNone => app.inherit = Some(Inherit::Only(vec![])),

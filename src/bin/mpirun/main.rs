@@ -7,7 +7,10 @@
 //! | `binding` | which CPUs each rank gets |
 //! | `start` | the ranks' surroundings, descriptors and places |
 //! | `supervise` | the loop from start to end: signals, deaths, time limit |
-//! | `stall` | ranks that wait for each other |
+//! | `stall` | noticing that ranks wait for each other |
+//! | `view` | what the ranks are doing, in words |
+//! | `report` | who waits for whom |
+//! | `top` | the live table |
 //! | `server` | PMI-1 for programs of other MPI libraries |
 //! | `output` | tagged output |
 //! | `os` | system calls that the standard library lacks |
@@ -18,10 +21,13 @@ mod man;
 mod options;
 mod os;
 mod output;
+mod report;
 mod server;
 mod stall;
 mod start;
 mod supervise;
+mod top;
+mod view;
 
 use arguments::{Job, Request};
 use start::Failure;
@@ -60,6 +66,9 @@ fn launch(mut job: Job) -> Result<i32, Failure> {
     job.binding
         .from_environment(&|name| std::env::var(name).ok())
         .map_err(Failure::new)?;
+    if let Some(seconds) = job.hang_after {
+        job.stall = job.stall.after(seconds);
+    }
     if job.verbose {
         job.notes.iter().for_each(|note| eprintln!("mpirun: {note}"));
     }

@@ -16,8 +16,10 @@ Starts the ranks of a job and watches over them. Programs separated by a colon m
 standard input, the others read nothing. When a rank is killed, exits with a code other than 0, or leaves while
 others count on it, the others get SIGTERM and, 250 ms later, SIGKILL. Processes that ranks leave behind are ended
 with the job; a rank dies with mpirun even if that is killed by SIGKILL.
-SIGINT, SIGTERM and SIGHUP are passed on and end the job in the same way, a second one at once; SIGUSR1 and SIGUSR2
-are passed on; SIGTSTP stops the job and SIGCONT continues it.
+SIGINT, SIGTERM and SIGHUP are passed on and end the job in the same way, a second one at once. SIGUSR1 makes mpirun
+say what each rank is doing and who waits for whom, and is passed on to ranks that handle it; SIGUSR2 is passed on;
+SIGTSTP stops the job and SIGCONT continues it. When all ranks wait for each other, mpirun says so and ends the job
+(\-stall); so it does when the time limit is reached.
 .SH OPTIONS
 Each may be given with one dash or two.
 "#;
@@ -36,7 +38,8 @@ Ranks find PMI_RANK, PMI_SIZE, MPI_LOCALRANKID and MPI_LOCALNRANKS in their envi
 Intel MPI run on their own libraries: mpirun answers PMI-1 on PMI_FD.
 .SH SEE ALSO
 .BR mpicc (1),
-.BR nearmpi-info (1)
+.BR nearmpi-info (1),
+.BR nearmpi-top (1)
 "#;
 
 fn page() -> String {

@@ -225,6 +225,17 @@ pub fn kill(pid: i32, group: bool, signal: i32) {
     }
 }
 
+/// Whether a process has a handler for a signal, or ignores it.
+pub fn catches(pid: i32, signal: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let has = |line: &str| {
+        let mask = line.strip_prefix("SigCgt:").or_else(|| line.strip_prefix("SigIgn:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    };
+    status.lines().any(has)
+}
+
 /// Reads what is there without waiting; `None` when nothing is.
 ///
 /// # Errors

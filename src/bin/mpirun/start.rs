@@ -203,11 +203,13 @@ impl Common<'_> {
     /// ranks that write into one file or pipe would tear each other's.
     fn connect_output(&self, rank: usize, command: &mut Command, streams: &mut Vec<Stream>) -> io::Result<()> {
         let tags = self.job.tags;
-        if tags == Tags::None && (self.size == 1 || io::stdout().is_terminal()) {
+        // A table on the terminal has to make room for the ranks' output.
+        let table = self.job.top.is_some() && io::stderr().is_terminal();
+        if tags == Tags::None && !table && (self.size == 1 || io::stdout().is_terminal()) {
             return Ok(());
         }
         let (reader, writer) = io::pipe()?;
-        if tags != Tags::None {
+        if tags != Tags::None || table {
             let (errors, writer) = io::pipe()?;
             command.stderr(writer);
             streams.push(Stream::new(errors, rank, true, tags));

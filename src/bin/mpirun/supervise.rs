@@ -5,9 +5,12 @@
 
 use crate::arguments::Job;
 use crate::os::{self, End, Signals};
+use crate::report;
 use crate::server::{Effect, Server, Stage};
 use crate::stall::Stall;
 use crate::start::Started;
+use crate::top::{Screen, Table};
+use crate::view::{self, Calls, View};
 use mpi::launch::pmi::Lines;
 use mpi::shm::segment::Life;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -48,6 +51,11 @@ struct Watch<'a> {
     killed: Option<Instant>,
     limit: Option<Instant>,
     stall: Stall,
+    calls: Calls,
+    table: Table,
+    screen: Screen,
+    /// When the next table is due.
+    table_at: Option<Instant>,
     /// When the job's memory was looked at.
     looked: Instant,
 }
@@ -69,6 +77,10 @@ pub fn supervise(job: &Job, started: Started, mut signals: Signals) -> i32 {
             .timeout
             .and_then(|s| Instant::now().checked_add(Duration::from_secs(s))),
         stall: Stall::default(),
+        calls: Calls::new(),
+        table: Table::default(),
+        screen: Screen::default(),
+        table_at: job.top.map(|_| Instant::now()),
         looked: Instant::now(),
     };
     while watch.ends.iter().any(Option::is_none) {
@@ -108,6 +120,9 @@ impl Watch<'_> {
         for (&rank, _) in sockets.iter().zip(of_sockets).filter(|(_, ready)| **ready) {
             self.listen(rank);
         }
+        if of_pipes.contains(&true) {
+            eprint!("{}", self.screen.erase());
+        }
         for (&stream, _) in pipes.iter().zip(of_pipes).filter(|(_, ready)| **ready) {
             if self.started.streams[stream].pump().is_err() {
                 self.end_job(128 + libc::SIGPIPE, libc::SIGTERM);
@@ -122,6 +137,43 @@ impl Watch<'_> {
         self.look_at_the_clock();
         self.look_for_the_missing();
         self.look_at_the_memory();
+        self.show_the_table();
+    }
+
+    /// What each rank is doing.
+    fn views(&self) -> Vec<View> {
+        let process = |rank: u32| {
+            let pid = self.started.ranks[rank as usize].pid;
+            (u32::try_from(pid).ok(), self.ends[rank as usize].is_some())
+        };
+        view::look(&self.calls, &self.started.segment, process)
+    }
+
+    /// Says who waits for whom.
+    fn tell(&mut self, headline: &str, is_stuck: bool) {
+        // One write, so that what the ranks write stands before or after it.
+        let mut text = self.screen.erase() + &format!("mpirun: {headline}\n");
+        for line in report::lines(&self.views(), is_stuck) {
+            text += &format!("mpirun: {line}\n");
+        }
+        eprint!("{text}");
+    }
+
+    fn show_the_table(&mut self) {
+        let now = Instant::now();
+        let (Some(seconds), Some(at)) = (self.job.top, self.table_at) else {
+            return;
+        };
+        if now < at || self.ending.is_some() {
+            return;
+        }
+        self.table_at = now.checked_add(Duration::from_secs(seconds));
+        let size = Screen::size(libc::STDERR_FILENO);
+        let lines = self.table.lines(&self.views(), size);
+        match size {
+            Some(_) => eprint!("{}", self.screen.draw(&lines)),
+            None => eprint!("{}", lines.join("\n") + "\n\n"),
+        }
     }
 
     /// How long nothing may happen.
@@ -131,6 +183,7 @@ impl Watch<'_> {
             self.ending.filter(|_| self.killed.is_none()),
             self.limit.filter(|_| self.ending.is_none()),
             Some(self.looked + LOOK_AT_MEMORY).filter(|_| self.ending.is_none()),
+            self.table_at.filter(|_| self.ending.is_none()),
         ];
         let next = moments
             .into_iter()
@@ -146,7 +199,7 @@ impl Watch<'_> {
         let now = Instant::now();
         if self.ending.is_none() && self.limit.is_some_and(|limit| now >= limit) {
             let after = self.job.timeout.map_or(String::new(), |s| format!(" of {s} s"));
-            eprintln!("mpirun: the time limit{after} is over; ending the job");
+            self.tell(&format!("the time limit{after} is over; ending the job"), false);
             self.end_job(124, libc::SIGTERM);
         }
         if self.killed.is_none() && self.ending.is_some_and(|at| now >= at) {
@@ -302,7 +355,7 @@ impl Watch<'_> {
         let stuck = stall.look(self.job.stall, &self.started.segment, takes_part);
         self.stall = stall;
         let Some(stuck) = stuck else { return };
-        stuck.report.iter().for_each(|line| eprintln!("mpirun: {line}"));
+        self.tell(&stuck.headline, stuck.is_certain);
         if stuck.end {
             eprintln!("mpirun: ending the job with code {STUCK} (-stall report leaves it running)");
             self.end_job(STUCK, libc::SIGTERM);
@@ -311,6 +364,10 @@ impl Watch<'_> {
 
     fn report(&self, rank: usize, what: &str) {
         let Some(r) = self.started.ranks.get(rank) else { return };
+        let what = match self.calls.of(&self.started.segment.rank(rank as u32).doing.read()) {
+            Some(call) => format!("{what} in {call}"),
+            None => what.to_string(),
+        };
         eprintln!("mpirun: rank {rank} (pid {}, {}) {what}", r.pid, r.program);
     }
 
@@ -322,6 +379,15 @@ impl Watch<'_> {
                 self.code.get_or_insert(128 + number);
                 self.ending = Some(Instant::now() + GRACE);
                 self.send(number, from_terminal);
+            }
+            libc::SIGUSR1 => {
+                self.tell("what the ranks are doing:", false);
+                // Who does not handle it would die of it, and only wanted to be asked.
+                for (rank, end) in self.started.ranks.iter().zip(&self.ends) {
+                    if end.is_none() && os::catches(rank.pid, number) {
+                        os::kill(rank.pid, rank.own_group, number);
+                    }
+                }
             }
             libc::SIGTSTP => {
                 self.send(libc::SIGSTOP, false);

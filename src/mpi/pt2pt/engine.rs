@@ -13,6 +13,7 @@ use crate::channel::{Arrival, Bytes, Channel, Fault, Glance};
 use crate::mpi::buffer::{Buffer, Layout};
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::request::{Coming, Kind, Receive, Request, RequestKey, Stage};
+use crate::mpi::sleep::Awaited;
 use crate::mpi::status::Status;
 use crate::mpi::world::{Hold, State};
 use crate::sys::copy;
@@ -42,6 +43,8 @@ pub struct Engine {
     pub napping: usize,
     /// Whether the launcher has been told what this rank sleeps for.
     pub told: bool,
+    /// What the call under way waits for, as far as it is one thing.
+    pub awaited: Awaited,
     /// Tests and probes in vain, in a row.
     pub vain: u32,
 }
@@ -67,6 +70,7 @@ impl Engine {
             asleep: false,
             napping: 0,
             told: false,
+            awaited: Awaited::Several,
             vain: 0,
         }
     }
@@ -118,6 +122,9 @@ pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
             Arrival::Whole { from, token } => state.whole(from, token)?,
             Arrival::Sent(ticket) => state.complete(ticket, Status::EMPTY, None),
         }
+    }
+    if count > 0 {
+        state.tell_queues();
     }
     Ok(count > 0)
 }

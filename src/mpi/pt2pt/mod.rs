@@ -268,7 +268,7 @@ pub fn recv_waiting(
 ) -> Result<RequestKey> {
     let request = irecv(hold, comm, plane, buffer, source, tag)?;
     let first = probe::first(comm, source);
-    hold.wait_until(first, |hold| Ok(hold.is_over(request)))?;
+    hold.wait_over(first, request)?;
     Ok(request)
 }
 
@@ -398,7 +398,7 @@ pub fn finish(hold: &mut Hold, request: RequestKey) -> Result<Status> {
 /// # Errors
 /// What the operation ended with.
 pub fn wait(hold: &mut Hold, request: RequestKey) -> Result<Status> {
-    hold.wait_until(None, |hold| Ok(hold.is_over(request)))?;
+    hold.wait_over(None, request)?;
     finish(hold, request)
 }
 

@@ -5,6 +5,7 @@ use super::unexpected::Stored;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::request::{Kind, Request, RequestKey};
+use crate::mpi::sleep::Awaited;
 use crate::mpi::status::{ANY_SOURCE, Status};
 use crate::mpi::world::{Hold, State};
 use std::rc::Rc;
@@ -31,7 +32,8 @@ pub fn iprobe(hold: &mut Hold, comm: &Comm, source: i32, tag: i32) -> Result<Opt
 pub fn probe(hold: &mut Hold, comm: &Comm, source: i32, tag: i32) -> Result<Status> {
     let pattern = pattern(comm, source, tag);
     let mut found = None;
-    hold.wait_until(first(comm, source), |hold| {
+    let from = first(comm, source);
+    hold.wait_for(Awaited::Probe(pattern, from), from, |hold| {
         found = hold.look(pattern);
         Ok(found.is_some())
     })?;

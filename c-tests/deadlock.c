@@ -1,0 +1,46 @@
+/* Claim: a job whose ranks wait for each other is ended with code 86 (nearmpi) by a report that says who waits for
+ * whom and names the cycle. Which deadlock: the argument. Above each, what the report must say. */
+#include "check.h"
+
+static char big[1 << 20], other[1 << 20];
+
+int main(int argc, char **argv)
+{
+    int value = 0, next, previous;
+    const char *how = argc > 1 ? argv[1] : "";
+    start(&argc, &argv);
+    next = (my_rank + 1) % n_ranks;
+    previous = (my_rank + n_ranks - 1) % n_ranks;
+    if (!strcmp(how, "send-send")) { /* both send first, too much to be kept */
+        OK(MPI_Send(big, sizeof big, MPI_CHAR, next, 3, MPI_COMM_WORLD));
+        OK(MPI_Recv(other, sizeof other, MPI_CHAR, previous, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    } else if (!strcmp(how, "recv-recv")) { /* a ring in which everybody receives first */
+        OK(MPI_Recv(&value, 1, MPI_INT, previous, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        OK(MPI_Send(&value, 1, MPI_INT, next, 7, MPI_COMM_WORLD));
+    } else if (!strcmp(how, "tag")) { /* the message has another tag than the receive */
+        MPI_Comm named;
+        OK(MPI_Comm_dup(MPI_COMM_WORLD, &named));
+        OK(MPI_Comm_set_name(named, "ocean"));
+        if (my_rank == 0) {
+            OK(MPI_Send(&value, 1, MPI_INT, 1, 8, named));
+            OK(MPI_Recv(&value, 1, MPI_INT, 1, 9, named, MPI_STATUS_IGNORE));
+        } else {
+            OK(MPI_Recv(&value, 1, MPI_INT, 0, 7, named, MPI_STATUS_IGNORE));
+            OK(MPI_Send(&value, 1, MPI_INT, 0, 9, named));
+        }
+    } else if (!strcmp(how, "collective")) { /* the root gathers, the others wait for its broadcast */
+        int all[64];
+        if (my_rank == 0)
+            OK(MPI_Gather(&value, 1, MPI_INT, all, 1, MPI_INT, 0, MPI_COMM_WORLD));
+        else
+            OK(MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD));
+    } else if (!strcmp(how, "probe")) { /* a probe for what nobody sends, beside a receive that does not count */
+        MPI_Request request;
+        OK(MPI_Irecv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &request));
+        OK(MPI_Probe(next, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    } else if (!strcmp(how, "finished")) { /* one waits for a rank that is through */
+        if (my_rank == 0)
+            OK(MPI_Recv(&value, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    }
+    return finish();
+}

@@ -1,0 +1,169 @@
+//! nearmpi-top: what each rank of a running job is doing, from outside. Looks at the memory of the job, of which
+//! mpirun holds a descriptor; only who may look at mpirun's descriptors can do so (proc(5), PTRACE_MODE_READ).
+
+#[path = "mpirun/report.rs"]
+mod report;
+#[path = "mpirun/top.rs"]
+mod top;
+#[path = "mpirun/view.rs"]
+mod view;
+
+use mpi::shm::segment::Segment;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use top::{Screen, Table};
+use view::Calls;
+
+const HELP: &str = "\
+nearmpi-top: what each rank of a running job is doing
+usage: nearmpi-top [options] [JOB]
+
+  JOB              process number of the job's mpirun (default: the only job there is)
+  --every SECONDS  time from one table to the next (default: 1)
+  --once           one table, then the end
+  --report         who waits for whom, then the end
+  --help           this
+
+In a terminal each table takes the place of the last one.
+";
+
+/// What is asked for.
+#[derive(Debug, PartialEq)]
+struct Request {
+    job: Option<u32>,
+    every: Duration,
+    once: bool,
+    report: bool,
+}
+
+fn main() -> ExitCode {
+    let request = match parse(std::env::args().skip(1)) {
+        Ok(Some(request)) => request,
+        Ok(None) => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(sentence) => {
+            eprint!("nearmpi-top: {sentence}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match show(&request) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(sentence) => {
+            eprintln!("nearmpi-top: {sentence}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Request>, String> {
+    let mut request = Request {
+        job: None,
+        every: Duration::from_secs(1),
+        once: false,
+        report: false,
+    };
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--help" | "-h" | "-help" => return Ok(None),
+            "--once" => request.once = true,
+            "--report" => request.report = true,
+            "--every" => {
+                let text = words.next().ok_or("--every needs a number of seconds")?;
+                let seconds = text.parse().ok().filter(|s| (0.05..=86400.0).contains(s));
+                let seconds = seconds.ok_or(format!("--every {text}: not a number of seconds from 0.05 to 86400"))?;
+                request.every = Duration::from_secs_f64(seconds);
+            }
+            job => match job.parse() {
+                Ok(job) if request.job.is_none() => request.job = Some(job),
+                _ => return Err(format!("{job} is neither an option nor a process number")),
+            },
+        }
+    }
+    Ok(Some(request))
+}
+
+/// The descriptors of process `pid` that are the memory of a job.
+fn memory_of(pid: u32) -> Option<PathBuf> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let is_memory = |path: &PathBuf| fs::read_link(path).is_ok_and(|to| to.starts_with("/memfd:nearmpi (deleted)"));
+    entries.map(|entry| entry.path()).find(is_memory)
+}
+
+/// The launchers whose jobs this user may look at.
+fn jobs() -> Vec<u32> {
+    let is_launcher = |pid: &u32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        matches!(name.trim(), "mpirun" | "mpiexec" | "mpiexec.hydra") && memory_of(*pid).is_some()
+    };
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(is_launcher).collect()
+}
+
+fn show(request: &Request) -> Result<(), String> {
+    let job = match (request.job, jobs().as_slice()) {
+        (Some(job), _) | (None, &[job]) => job,
+        (None, []) => return Err("there is no job that you may look at".into()),
+        (None, jobs) => return Err(format!("there are several jobs; name one of {jobs:?}")),
+    };
+    let memory = memory_of(job).ok_or_else(|| format!("process {job} is no nearmpi job that you may look at"))?;
+    let wrong = |error: io::Error| format!("the memory of job {job}: {error}");
+    let file = File::options().read(true).write(true).open(memory).map_err(wrong)?;
+    let segment = Segment::attach(file.as_fd()).map_err(wrong)?;
+    drop(file);
+    let calls = Calls::new();
+    let is_gone = |pid: u32| pid != 0 && view::process(pid).is_none_or(|(state, _)| matches!(state, 'Z' | 'X'));
+    let views = || {
+        let mut views = view::look(&calls, &segment, |_| (None, false));
+        views.iter_mut().for_each(|view| view.is_gone = is_gone(view.pid));
+        views
+    };
+    let (mut table, mut screen) = (Table::default(), Screen::default());
+    // What nobody reads is no failure.
+    let say = |text: String| io::stdout().write_all(text.as_bytes()).is_ok() && io::stdout().flush().is_ok();
+    if request.report {
+        say(report::lines(&views(), false).join("\n") + "\n");
+        return Ok(());
+    }
+    table.lines(&views(), None);
+    let mut pause = request.every.min(Duration::from_millis(200));
+    while fs::metadata(format!("/proc/{job}/fd")).is_ok() && memory_of(job).is_some() {
+        std::thread::sleep(pause);
+        pause = request.every;
+        let size = Screen::size(1);
+        let lines = table.lines(&views(), size);
+        let text = match size {
+            Some(_) => screen.draw(&lines),
+            None => lines.join("\n") + "\n\n",
+        };
+        if !say(text) || request.once {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_read() {
+        let of = |line: &str| parse(line.split_whitespace().map(str::to_string));
+        let request = of("--once --every 0.5 77").unwrap().unwrap();
+        assert_eq!(
+            (request.job, request.once, request.every),
+            (Some(77), true, Duration::from_millis(500))
+        );
+        assert_eq!(of("-help"), Ok(None));
+        for wrong in ["7 8", "--every", "--every 0", "--every x", "--wide", "-3"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+}
