@@ -1,86 +1,110 @@
 //! # Safety
 //! Stores results through pointers of the application.
 //!
-//! What MPICH's extensions for fault tolerance answer where the end of one rank is the end of the
-//! job: whoever gets to ask is among survivors of nothing. Revoking is refused, as not supported.
+//! Fault tolerance: what the survivors of a rank may ask and do in a job that goes on without it
+//! (`mpirun -keep-going`), as MPICH's extensions and the proposal they follow have it; see [`crate::mpi::failure`].
 #![allow(unsafe_code)]
 
-use super::coll::MPI_Allreduce;
 use super::comm::give_if_any;
-use super::constants::*;
 use super::edge::*;
+use super::group::give_group;
 use super::request::named;
 use super::types::*;
-use crate::mpi::comm::create::{self, Choice};
-use std::ffi::{c_int, c_void};
+use crate::mpi::failure::{self, Agreement};
+use crate::mpi::request::{Kind, Request};
+use std::ffi::c_int;
+use std::rc::Rc;
 
-/// The bits that all processes of a communicator have set in `*flag`.
+/// The bits that all living processes of a communicator have set in `*flag`; the same everywhere, whoever dies
+/// meanwhile, and MPIX_ERR_PROC_FAILED everywhere if a dead one was not acknowledged by all.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPIX_Comm_agree(comm: MPI_Comm, flag: *mut c_int) -> c_int {
-    let (mut mine, mut inter) = (0, false);
-    let code = on_comm("MPIX_Comm_agree", comm, |_, comm| {
-        mine = load(flag, "flag")?;
-        inter = comm.is_inter();
-        Ok(())
-    });
-    if code != MPI_SUCCESS {
-        return code;
-    }
-    let all = |from: c_int, to: &mut c_int| {
-        let (from, to): (*const c_int, *mut c_int) = (&from, to);
-        // SAFETY: one variable of this function each.
-        unsafe { MPI_Allreduce(from.cast::<c_void>(), to.cast::<c_void>(), 1, MPI_INT, MPI_BAND, comm) }
-    };
-    let (mut theirs, mut ours) = (0, -1);
-    let mut code = all(mine, &mut theirs);
-    // Between two groups the first round brings the other group's bits, the second one ours.
-    if code == MPI_SUCCESS && inter {
-        code = all(theirs, &mut ours);
-    }
-    if code != MPI_SUCCESS {
-        return code;
-    }
-    on_comm("MPIX_Comm_agree", comm, |_, _| store(flag, "flag", theirs & ours))
+    on_comm("MPIX_Comm_agree", comm, |hold, comm| {
+        let mine = load(flag, "flag")?;
+        let agreed = failure::agree(hold, comm, mine as u32)?;
+        store(flag, "flag", agreed.value as c_int)?;
+        agreed.check()
+    })
 }
 
-/// Acknowledges the failed processes of a communicator: there are none.
+/// The nonblocking form of [`MPIX_Comm_agree`]; `*flag` is written when the request is completed.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Comm_iagree(comm: MPI_Comm, flag: *mut c_int, request: *mut MPI_Request) -> c_int {
+    on_comm("MPIX_Comm_iagree", comm, |hold, comm| {
+        let mine = load(flag, "flag")?;
+        load(request, "request")?;
+        // SAFETY: `flag` is the program's until the request is over.
+        let taker = move |value: u32| unsafe { flag.write(value as c_int) };
+        let agreement = Agreement::cast(hold, comm, mine as u32).with_taker(taker);
+        let key = hold.add_request(Request::new(Kind::Agreement(Box::new(agreement)), Some(comm.clone())))?;
+        store(request, "request", Object::Request.handle(key))
+    })
+}
+
+/// Makes operations on a communicator end with MPIX_ERR_REVOKED at all its processes, under way or later.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Comm_revoke(comm: MPI_Comm) -> c_int {
+    on_comm("MPIX_Comm_revoke", comm, |hold, comm| {
+        hold.revoke(comm);
+        hold.progress(None).map(drop)
+    })
+}
+
+/// Whether a communicator is revoked.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Comm_is_revoked(comm: MPI_Comm, flag: *mut c_int) -> c_int {
+    on_comm("MPIX_Comm_is_revoked", comm, |hold, comm| {
+        store(flag, "flag", c_int::from(hold.is_revoked(comm)))
+    })
+}
+
+/// Acknowledges the processes of a communicator that are dead: receives from any source go on without them.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPIX_Comm_failure_ack(comm: MPI_Comm) -> c_int {
-    on_comm("MPIX_Comm_failure_ack", comm, |_, _| Ok(()))
+    on_comm("MPIX_Comm_failure_ack", comm, |hold, comm| {
+        hold.progress(None)?;
+        hold.acknowledge(comm);
+        Ok(())
+    })
 }
 
-/// The acknowledged failed processes of a communicator: none.
+/// The processes of a communicator whose death was acknowledged.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPIX_Comm_failure_get_acked(comm: MPI_Comm, failedgrp: *mut MPI_Group) -> c_int {
-    on_comm("MPIX_Comm_failure_get_acked", comm, |_, _| {
-        store(failedgrp, "failedgrp", MPI_GROUP_EMPTY)
+    on_comm("MPIX_Comm_failure_get_acked", comm, |hold, comm| {
+        load(failedgrp, "failedgrp")?;
+        let dead = hold.dead_of(comm, comm.acknowledged.get());
+        let handle = give_group(hold, Rc::new(dead))?;
+        store(failedgrp, "failedgrp", handle)
     })
 }
 
-/// The failed processes of a communicator: none.
+/// The processes of a communicator that are dead.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPIX_Comm_get_failed(comm: MPI_Comm, failedgrp: *mut MPI_Group) -> c_int {
-    on_comm("MPIX_Comm_get_failed", comm, |_, _| {
-        store(failedgrp, "failedgrp", MPI_GROUP_EMPTY)
+    on_comm("MPIX_Comm_get_failed", comm, |hold, comm| {
+        load(failedgrp, "failedgrp")?;
+        let dead = hold.dead_of(comm, u32::MAX);
+        let handle = give_group(hold, Rc::new(dead))?;
+        store(failedgrp, "failedgrp", handle)
     })
 }
 
-/// A communicator of the processes that have not failed: all of them.
+/// A communicator of the living processes of a communicator, in the same order.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPIX_Comm_shrink(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
     on_comm("MPIX_Comm_shrink", comm, |hold, comm| {
         load(newcomm, "newcomm")?;
-        let choice = Choice {
-            color: 0,
-            key: comm.rank as c_int,
-        };
-        let new = create::split(hold, comm, choice)?;
-        let handle = give_if_any(hold, new)?;
+        let new = failure::shrink(hold, comm)?;
+        let handle = give_if_any(hold, Some(new))?;
         store(newcomm, "newcomm", handle)
     })
 }

@@ -12,6 +12,7 @@ use crate::fail;
 use crate::launch::bootstrap::{self, Control};
 use crate::mpi::coll;
 use crate::mpi::coll::signature::Call;
+use crate::mpi::failure;
 use crate::mpi::world::{Job, State, World};
 use crate::shm::segment::{self, Life, Segment};
 use crate::sys::cvar::Settings;
@@ -234,8 +235,10 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
     let code = on_world("MPI_Finalize", |hold| {
         super::attr::delete_predefined(hold)?;
         let world = hold.world.clone();
-        coll::barrier_of(hold, &world, Call::Finalize)?;
-        coll::signature::check_end(hold)
+        match coll::barrier_of(hold, &world, Call::Finalize) {
+            Err(error) if matches!(error.class(), Class::ProcFailed | Class::Revoked) => failure::meet_at_end(hold),
+            other => other.and_then(|()| coll::signature::check_end(hold)),
+        }
     });
     if code != MPI_SUCCESS {
         return code;

@@ -13,6 +13,7 @@ use super::status::{store_empty, store_status};
 use super::types::*;
 use crate::fail;
 use crate::mpi::comm::Comm;
+use crate::mpi::failure;
 use crate::mpi::pt2pt::persistent;
 use crate::mpi::request::{self, Kind, Outcome, Request, RequestKey};
 use crate::mpi::status::Status;
@@ -116,6 +117,14 @@ impl Named {
             };
         };
         let comm = hold.requests.get(key).and_then(|request| request.comm.clone());
+        if hold.requests.get(key).is_some_and(|request| request.is_pending()) {
+            // Nothing but the program can tell whether a message will come: the request stays.
+            return Ended {
+                status: Status::EMPTY,
+                error: Some(failure::any_source(Class::ProcFailedPending)),
+                comm,
+            };
+        }
         let Outcome { status, error, kept } = request::finish(hold, key);
         if !kept {
             *handle = MPI_REQUEST_NULL;

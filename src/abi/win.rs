@@ -33,7 +33,9 @@ pub fn window(state: &State, handle: MPI_Win) -> Result<&Rc<Window>> {
 
 /// Runs `body` on the window `handle`; its error, or the handle's, goes to an error handler.
 pub fn on_win(name: &'static str, handle: MPI_Win, body: impl FnOnce(&mut Hold, &Rc<Window>) -> Result<()>) -> c_int {
-    let mut hold = world(name).hold();
+    let world = world(name);
+    let _call = world.calling(name);
+    let mut hold = world.hold();
     let (source, error) = match window(&hold, handle).cloned() {
         Ok(window) => match body(&mut hold, &window) {
             Ok(()) => return MPI_SUCCESS,

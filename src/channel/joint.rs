@@ -132,6 +132,13 @@ impl<B: Bytes> Channel<B> {
         Ok((alone == Brought::Copied).then_some(token))
     }
 
+    /// Ends what `dead` was to help with; returns the tokens.
+    pub(super) fn leave_joints(&mut self, dead: u32) -> Vec<u32> {
+        let (gone, left) = self.joints.drain(..).partition(|joint| joint.offered.from == dead);
+        self.joints = left;
+        Vec::into_iter(gone).map(|joint: Joint<B>| joint.token).collect()
+    }
+
     /// A line for whoever asked for them.
     pub(super) fn say(&self, what: std::fmt::Arguments) {
         if self.settings.debug > 0 {

@@ -22,6 +22,8 @@ use std::sync::atomic::Ordering;
 /// One destination.
 pub(super) struct Out<B> {
     producer: Producer,
+    /// The receiver is dead: nothing is sent any more.
+    closed: bool,
     /// Control records that found the ring full; they go before messages.
     controls: VecDeque<Record>,
     /// Messages in the order of their starting; only the first may be under way.
@@ -89,6 +91,7 @@ impl<B: Bytes> Channel<B> {
         let out = (0..ranks).map(|to| Out {
             // SAFETY: the segment is kept by the channel; this rank joins once, so the end is the only one.
             producer: unsafe { Producer::new(segment.ring(to, me)) },
+            closed: false,
             controls: VecDeque::new(),
             messages: VecDeque::new(),
         });
@@ -315,6 +318,34 @@ impl<B: Bytes> Channel<B> {
         back
     }
 
+    /// Rank `dead` is dead: whatever goes there or was to come from there ends. Returns the tickets of
+    /// messages to it, and the tokens of receives that it was helping with.
+    pub fn bury(&mut self, dead: u32) -> (Vec<Ticket>, Vec<u32>) {
+        let out = &mut self.out[dead as usize];
+        out.closed = true;
+        out.controls.clear();
+        let queued = out.messages.drain(..).filter_map(|message| match message.what {
+            What::Message { .. } => Some(message.ticket),
+            _ => None,
+        });
+        let mut tickets: Vec<Ticket> = queued.collect();
+        self.waiting.retain(|&to| to != dead);
+        self.reach[dead as usize] = Reach::Never;
+        for index in 0..self.offers.open.len() as u32 {
+            if let Some(open) = &self.offers.open[index as usize]
+                && open.to == dead
+            {
+                tickets.push(open.ticket);
+                self.segment
+                    .offer(self.me, index)
+                    .expect("open offers are in range")
+                    .close();
+                self.offers.release(index);
+            }
+        }
+        (tickets, self.leave_joints(dead))
+    }
+
     /// Whether everything that was started has left this rank.
     pub fn is_flushed(&self) -> bool {
         self.waiting.is_empty()
@@ -341,6 +372,9 @@ impl<B: Bytes> Channel<B> {
 
     pub(super) fn control(&mut self, to: u32, record: Record) -> Result<(), Fault> {
         let out = &mut self.out[to as usize];
+        if out.closed {
+            return Ok(());
+        }
         if out.controls.is_empty() && out.producer.has_slot().map_err(|Junk| Fault { from: to })? {
             out.producer.push(record.header, record.envelope, &record.words);
             self.ring_bell(to);

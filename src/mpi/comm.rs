@@ -50,6 +50,10 @@ pub struct Comm {
     pub collectives: Cell<u32>,
     /// Nonblocking and persistent ones.
     pub started_collectives: Cell<u32>,
+    /// Votes cast on it by agreements.
+    pub votes: Cell<u32>,
+    /// The deaths that were acknowledged on it: that many of the job's first.
+    pub acknowledged: Cell<u32>,
     /// What happens to errors on this communicator; a new one inherits it (MPI-4.1 §9.3).
     pub errhandler: RefCell<Errhandler>,
     /// For an intercommunicator, an intracommunicator of the local group that only the library uses.
@@ -79,6 +83,8 @@ impl Comm {
             remote,
             collectives: Cell::new(0),
             started_collectives: Cell::new(0),
+            votes: Cell::new(0),
+            acknowledged: Cell::new(0),
             errhandler: RefCell::default(),
             local: None,
             topology: None,

@@ -70,6 +70,7 @@ pub enum Class {
     Errhandler = 80,
     Abi = 81,
     ProcFailed = 101,
+    ProcFailedPending = 102,
     Revoked = 103,
 }
 

@@ -7,6 +7,7 @@ pub mod context;
 pub mod datatype;
 pub mod errhandler;
 pub mod error;
+pub mod failure;
 pub mod group;
 pub mod hooks;
 pub mod info;

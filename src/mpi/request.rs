@@ -4,7 +4,8 @@ pub mod parts;
 
 use super::buffer::Buffer;
 use super::comm::Comm;
-use super::error::{Error, Result};
+use super::error::{Class, Error, Result};
+use super::failure::{self, Agreement};
 use super::pt2pt::buffered::{Account, Charge};
 use super::pt2pt::matching::{Envelope, Token};
 use super::pt2pt::partitioned;
@@ -54,6 +55,8 @@ pub enum Kind {
     Persistent(Box<Persistent>),
     /// Several operations under one handle.
     Parts(Parts),
+    /// A vote of the members of a communicator (MPIX_Comm_iagree).
+    Agreement(Box<Agreement>),
     /// A generalized request; what it calls back is the C edge's business.
     Generalized(Box<dyn Generalized>),
 }
@@ -73,6 +76,9 @@ pub enum Stage {
     New,
     /// A message; this is its place in the queue of posted receives.
     Posted(Token),
+    /// The same, but it takes any source, and one that it might have waited for is dead: waits end, the
+    /// receive stands.
+    Pending(Token),
     /// The rest of the message it took, whose bytes come in pieces.
     Coming(Coming),
 }
@@ -144,6 +150,18 @@ impl Request {
             error: None,
             detached: false,
         }
+    }
+
+    /// Whether it is a receive that waits do not wait for, since a source of it is dead.
+    pub fn is_pending(&self) -> bool {
+        self.done.is_none()
+            && matches!(
+                &self.kind,
+                Kind::Recv(Receive {
+                    stage: Stage::Pending(_),
+                    ..
+                })
+            )
     }
 
     /// A request that is over.
@@ -226,7 +244,11 @@ impl State {
                 kind: Kind::Flush(account, epoch),
                 ..
             }) => account.borrow().has_left(*epoch),
-            Some(request) => request.done.is_some(),
+            Some(Request {
+                kind: Kind::Agreement(agreement),
+                ..
+            }) => agreement.is_decided(self),
+            Some(request) => request.done.is_some() || request.is_pending(),
             None => true,
         }
     }
@@ -322,6 +344,28 @@ pub fn finish(hold: &mut Hold, key: RequestKey) -> Outcome {
             kind: Kind::Parts(parts),
             ..
         }) => parts.finish(hold),
+        Some(Request {
+            kind: Kind::Agreement(agreement),
+            ..
+        }) => Outcome {
+            status: Status::EMPTY,
+            error: agreement.deliver(hold).err(),
+            kept: false,
+        },
+        Some(request) if request.is_pending() => {
+            if let Kind::Recv(Receive {
+                stage: Stage::Pending(token),
+                ..
+            }) = request.kind
+            {
+                hold.engine.posted.cancel(token);
+            }
+            Outcome {
+                status: Status::EMPTY,
+                error: Some(failure::any_source(Class::ProcFailed)),
+                kept: false,
+            }
+        }
         Some(request) => {
             let status = request.done.unwrap_or(Status::EMPTY);
             Outcome {
@@ -402,7 +446,7 @@ pub fn cancel(hold: &mut Hold, key: RequestKey) -> Result<()> {
     };
     let back = match &request.kind {
         Kind::Recv(Receive {
-            stage: Stage::Posted(token),
+            stage: Stage::Posted(token) | Stage::Pending(token),
             ..
         }) => state.engine.posted.cancel(*token),
         Kind::Send(Some(id)) if request.done.is_none() => state.engine.channel.withdraw(*id),

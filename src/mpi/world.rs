@@ -11,6 +11,7 @@ use super::comm::Comm;
 use super::context::{self, Context};
 use super::datatype::Datatypes;
 use super::error::Result;
+use super::failure;
 use super::group::Group;
 use super::hooks::{self, Hook};
 use super::op::Ops;
@@ -312,8 +313,16 @@ impl Hold<'_> {
         if moved {
             self.tell_awake();
             self.moved()?;
+            return Ok(true);
         }
-        Ok(moved)
+        let events = self.engine.channel.segment().events();
+        if events != self.engine.events {
+            failure::notice(self, events)?;
+            self.tell_awake();
+            self.moved()?;
+            return Ok(true);
+        }
+        Ok(false)
     }
 
     fn moved(&mut self) -> Result<()> {

@@ -4,12 +4,14 @@
 //! | JobHeader 4K | contexts 128K | RankBlock 4K x P
 //! | for each receiver: credits, slots, byte rings, one of each per sender (first touched by the receiver)
 //! | for each sender:   marks 4K, cells 1M                             (first touched by the sender)
-//! | for each sender:   offers 1M |
+//! | for each sender:   offers 1M
+//! | fates 128K | for each rank: votes 1M |
 //! | for each rank:     zone: memory it shares on demand (zone.rs)
 //! ```
 //! Every partition is whole pages, so that each lies on its owner's NUMA node (Ekman 2005 §3). The
 //! file is sparse: what nobody writes costs nothing.
 
+use super::fate::{Fate, VOTES, Vote};
 use super::offer::{OFFERS, Offer};
 use super::pool::{CELL, CELLS};
 use super::ring::{Credit, Slot};
@@ -42,11 +44,14 @@ pub struct Layout {
     ring_block: usize,
     pools: usize,
     offers: usize,
+    fates: usize,
+    votes: usize,
     /// Size of what every rank maps; the zones follow.
     pub len: usize,
 }
 
 const POOL: usize = PAGE + CELLS * CELL;
+const VOTE_TABLE: usize = CONTEXTS * VOTES * size_of::<Vote>();
 const OFFER_TABLE: usize = OFFERS * size_of::<Offer>();
 
 impl Layout {
@@ -61,7 +66,9 @@ impl Layout {
         let ring_block = (p * (size_of::<Credit>() + 2 * half)).next_multiple_of(PAGE);
         let pools = rings + p * ring_block;
         let offers = pools + p * POOL;
-        let len = offers + p * OFFER_TABLE;
+        let fates = offers + p * OFFER_TABLE;
+        let votes = fates + CONTEXTS * size_of::<Fate>();
+        let len = votes + p * VOTE_TABLE;
         Layout {
             ranks,
             slots,
@@ -72,6 +79,8 @@ impl Layout {
             ring_block,
             pools,
             offers,
+            fates,
+            votes,
             len,
         }
     }
@@ -106,6 +115,16 @@ impl Layout {
         self.pools + owner as usize * POOL
     }
 
+    /// What has become of each context.
+    pub fn fates(&self) -> usize {
+        self.fates
+    }
+
+    /// `owner`'s votes.
+    pub fn votes(&self, owner: u32) -> usize {
+        self.votes + owner as usize * VOTE_TABLE
+    }
+
     /// `owner`'s offers.
     pub fn offers(&self, owner: u32) -> usize {
         self.offers + owner as usize * OFFER_TABLE
@@ -131,7 +150,9 @@ mod tests {
                 assert!(layout.slots(receiver, last) + layout.slots * size_of::<Slot>() <= layout.bytes(receiver, 0));
             }
             assert!(layout.pool(last) + POOL <= layout.offers(0));
-            assert_eq!(layout.offers(last) + OFFER_TABLE, layout.len);
+            assert_eq!(layout.offers(last) + OFFER_TABLE, layout.fates());
+            assert_eq!(layout.fates() + CONTEXTS * size_of::<Fate>(), layout.votes(0));
+            assert_eq!(layout.votes(last) + VOTE_TABLE, layout.len);
             assert!(layout.slots.is_power_of_two() && layout.bytes.is_power_of_two());
         }
     }

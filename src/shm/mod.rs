@@ -5,6 +5,7 @@
 
 pub mod bell;
 pub mod doing;
+pub mod fate;
 pub mod layout;
 pub mod offer;
 pub mod pool;

@@ -7,12 +7,14 @@
 
 use super::bell::{Barriers, Bell};
 use super::doing::Doing;
+use super::fate::{Fate, VOTES, Vote};
 use super::layout::{CONTEXTS, Layout, MAX_RANKS, PAGE};
 use super::offer::{OFFERS, Offer};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::waiting::Waiting;
 use super::zone::{self, View};
 use super::{pool, ring};
+use crate::sys::futex;
 use crate::sys::memory::{self, Mapping};
 use std::io;
 use std::ops::Deref;
@@ -36,6 +38,10 @@ struct JobHeader {
     remote_barriers: AtomicU32,
     /// [`ABORT`] + exit code of MPI_Abort; 0 while nobody has called it.
     abort: AtomicU32,
+    /// Ranks that have died in a job that goes on, as the launcher counts them.
+    deaths: AtomicU32,
+    /// Deaths and revoked communicators.
+    events: AtomicU32,
     next_context: AtomicU32,
 }
 
@@ -58,6 +64,8 @@ pub struct RankBlock {
     pub waiting: Waiting,
     /// What it does.
     pub doing: Doing,
+    /// Written by the launcher: 0, or the how manyeth rank to die it was.
+    death: AtomicU32,
 }
 
 const _: () = assert!(size_of::<JobHeader>() <= PAGE && size_of::<RankBlock>() <= PAGE);
@@ -72,6 +80,8 @@ pub enum Life {
     Attached = 1,
     /// After MPI_Finalize.
     Finalized = 2,
+    /// Gone, while the job goes on without it.
+    Dead = 3,
 }
 
 /// A rank's block, at hand.
@@ -278,7 +288,7 @@ impl Segment {
     pub fn is_damaged(&self) -> bool {
         let header = self.header();
         let abort = header.abort.load(Ordering::Acquire);
-        let impossible = |rank| self.rank(rank).life.load(Ordering::Relaxed) > Life::Finalized as u32;
+        let impossible = |rank| self.rank(rank).life.load(Ordering::Relaxed) > Life::Dead as u32;
         header.magic.load(Ordering::Relaxed) != MAGIC
             || header.ranks.load(Ordering::Relaxed) != self.layout.ranks
             || (abort != 0 && abort & !0xff != ABORT)
@@ -296,6 +306,71 @@ impl Segment {
             let word = unsafe { self.at::<AtomicU64>(offset).as_ref() };
             word.load(Ordering::Relaxed) == 0
         })
+    }
+
+    /// Launcher: rank `rank` is gone, and the job goes on without it. Wakes everybody.
+    pub fn bury(&self, rank: u32) {
+        let header = self.header();
+        let number = header.deaths.load(Ordering::Relaxed) + 1;
+        let block = self.rank(rank);
+        block.life.store(Life::Dead as u32, Ordering::Release);
+        block.death.store(number, Ordering::Release);
+        header.deaths.store(number, Ordering::Release);
+        self.announce();
+    }
+
+    /// Ranks that have died.
+    pub fn deaths(&self) -> u32 {
+        self.header().deaths.load(Ordering::Acquire)
+    }
+
+    /// The how manyeth rank to die `rank` was, if it has died.
+    pub fn death(&self, rank: u32) -> Option<u32> {
+        Some(self.rank(rank).death.load(Ordering::Acquire)).filter(|&number| number != 0)
+    }
+
+    /// Changes whenever a rank has died or a communicator was revoked. Cost: a load of a line that others
+    /// seldom write.
+    #[inline]
+    pub fn events(&self) -> u32 {
+        self.header().events.load(Ordering::Acquire)
+    }
+
+    /// Revokes the communicator that has `context`, unless it is revoked. Wakes everybody.
+    pub fn revoke(&self, context: u16) {
+        if self.fate(context).revoke() {
+            self.announce();
+        }
+    }
+
+    fn announce(&self) {
+        self.header().events.fetch_add(1, Ordering::AcqRel);
+        (0..self.layout.ranks).for_each(|rank| self.wake(rank));
+    }
+
+    /// Wakes whoever sleeps in `rank`.
+    pub fn wake(&self, rank: u32) {
+        let bell = &self.rank(rank).bell;
+        bell.shake();
+        futex::wake_all(bell.word());
+    }
+
+    /// What has become of the communicator that has `context`.
+    pub fn fate(&self, context: u16) -> &Fate {
+        let index = usize::from(context) % CONTEXTS;
+        // SAFETY: the table of CONTEXTS fates, all atomics, lies within the mapping.
+        unsafe { self.at::<Fate>(self.layout.fates()).add(index).as_ref() }
+    }
+
+    /// The vote `number` of `owner` on the communicator that has `context`.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn vote(&self, owner: u32, context: u16, number: u32) -> &Vote {
+        assert!(owner < self.layout.ranks);
+        let index = usize::from(context) % CONTEXTS * VOTES + number as usize % VOTES;
+        // SAFETY: the table lies within the mapping; a vote is all atomics.
+        unsafe { self.at::<Vote>(self.layout.votes(owner)).add(index).as_ref() }
     }
 
     /// Records an exit code, unless another rank was first.
@@ -322,7 +397,8 @@ impl Segment {
         match self.rank(rank).life.load(Ordering::Acquire) {
             0 => Life::Absent,
             1 => Life::Attached,
-            _ => Life::Finalized,
+            2 => Life::Finalized,
+            _ => Life::Dead,
         }
     }
 
@@ -377,6 +453,7 @@ impl Segment {
                         .compare_exchange(0, holders, Ordering::AcqRel, Ordering::Relaxed)
                         .is_ok()
             })
+            .inspect(|&context| self.fate(context).begin())
     }
 
     /// Adds `holders` holders to a context that the caller knows to be its own.
@@ -429,7 +506,14 @@ mod tests {
         assert!(other.is_damaged() && other.aborted().is_none());
         one.header().abort.store(0, Ordering::Relaxed);
         assert!(!other.is_damaged());
-        one.rank(2).life.store(3, Ordering::Release);
+        one.bury(2);
+        assert_eq!((other.deaths(), other.death(2), other.death(1)), (1, Some(1), None));
+        assert_eq!((other.life(2), other.events()), (Life::Dead, 1));
+        one.revoke(5);
+        one.revoke(5);
+        assert!(other.fate(5).is_revoked() && !other.fate(4).is_revoked() && other.events() == 2);
+        assert!(!other.is_damaged());
+        one.rank(2).life.store(4, Ordering::Release);
         assert!(other.is_damaged());
     }
 

@@ -24,6 +24,18 @@ unsafe impl Sync for Mapping {}
 /// Makes a nameless, sealed file of `len` zero bytes that takes memory only where it is written.
 /// It is closed on exec; a launcher lifts that for the ranks' sake.
 pub fn create(len: usize) -> io::Result<OwnedFd> {
+    // A file that is longer than allowed is no error but a signal, which kills.
+    // SAFETY: rlimit is plain data, and the kernel writes one of them.
+    let longest = unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        match libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) {
+            0 => limit.rlim_cur,
+            _ => libc::RLIM_INFINITY,
+        }
+    };
+    if len as u64 > longest {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
     let name = c"nearmpi";
     // SAFETY: `name` is a C string.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };

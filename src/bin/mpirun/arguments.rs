@@ -53,6 +53,8 @@ pub struct Job {
     pub binding: Binding,
     pub timeout: Option<u64>,
     pub stall: Policy,
+    /// The death of a rank is not the end of the job.
+    pub keep_going: bool,
     /// Seconds, in place of the policy's.
     pub hang_after: Option<u64>,
     /// Seconds from one table of ranks to the next.
@@ -172,6 +174,7 @@ impl Parser<'_> {
             Action::Preload => self.job.preload = true,
             Action::Timeout => self.job.timeout = Some(seconds(word, &values[0])?),
             Action::Stall => self.job.stall = Policy::parse(&values[0])?,
+            Action::KeepGoing => self.job.keep_going = true,
             Action::HangAfter => self.job.hang_after = Some(seconds(word, &values[0])?),
             Action::Top => drop(self.job.top.get_or_insert(1)),
             Action::TopEvery => self.job.top = Some(seconds(word, &values[0])?),

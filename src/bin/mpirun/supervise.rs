@@ -269,6 +269,27 @@ impl Watch<'_> {
         if self.look_for_damage() {
             return;
         }
+        let died = match end {
+            End::Exit(code) => code != 0 && self.stage(rank) != Life::Finalized || in_mpi,
+            End::Signal(_) => true,
+        };
+        if died && self.job.keep_going && abort.is_none() {
+            let (what, code) = match end {
+                End::Signal(signal) => {
+                    let name = signal_name(signal);
+                    (format!("was killed by signal {signal} ({name})"), 128 + signal)
+                }
+                End::Exit(code) if in_mpi => (
+                    format!("exited with code {code} without calling MPI_Finalize"),
+                    code.max(1),
+                ),
+                End::Exit(code) => (format!("exited with code {code}"), code),
+            };
+            self.report(rank, &(what + "; the others go on"));
+            self.code.get_or_insert(code);
+            self.started.segment.bury(rank as u32);
+            return;
+        }
         match end {
             _ if abort.is_some() => self.end_job(abort.unwrap_or(1).into(), libc::SIGTERM),
             End::Signal(signal) => {

@@ -74,6 +74,7 @@ impl View {
         match self.life {
             Life::Absent => return "has not called MPI_Init".into(),
             Life::Finalized => return "has called MPI_Finalize".into(),
+            Life::Dead => return "is dead".into(),
             Life::Attached => {}
         }
         match (&self.account, self.call) {

@@ -101,6 +101,7 @@ pub fn is_crowded(hold: &Hold) -> bool {
 /// # Errors
 /// `Truncate` or `Other` when a peer sent another number of bytes than expected; what a reduction says.
 pub fn run(hold: &mut Hold, operation: Operation) -> Result<()> {
+    hold.check_peer(&operation.comm, Plane::Collective, None)?;
     let tag = next_tag(&operation.comm);
     let mut running = Running::new(Rc::new(operation), tag);
     while !running.is_finished() {
@@ -118,6 +119,7 @@ pub fn run(hold: &mut Hold, operation: Operation) -> Result<()> {
 /// # Errors
 /// A peer that left the protocol; too many requests.
 pub fn start(hold: &mut Hold, operation: Rc<Operation>, tag: i32) -> Result<RequestKey> {
+    hold.check_peer(&operation.comm, Plane::Collective, None)?;
     let key = hold.add_request(Request::new(Kind::Collective, Some(operation.comm.clone())))?;
     let mut running = Running::new(operation, tag);
     running.request = Some(key);

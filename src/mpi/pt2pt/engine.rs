@@ -12,6 +12,7 @@ use crate::channel::pull::Brought;
 use crate::channel::{Arrival, Bytes, Channel, Fault, Glance};
 use crate::mpi::buffer::{Buffer, Layout};
 use crate::mpi::error::{Class, Error, Result};
+use crate::mpi::failure;
 use crate::mpi::request::{Coming, Kind, Receive, Request, RequestKey, Stage};
 use crate::mpi::sleep::Awaited;
 use crate::mpi::status::Status;
@@ -33,6 +34,8 @@ pub struct Engine {
     pub unexpected: Unexpected<Stored>,
     /// By sender: the message by value of which portions are still to come.
     streams: Vec<Option<Stream>>,
+    /// By rank of the job: whether it is dead, as far as this rank has dealt with it.
+    dead: Vec<bool>,
     /// The process's buffer for buffered sends.
     pub buffered: Account,
     /// Whether a thread polls for all that wait.
@@ -45,6 +48,8 @@ pub struct Engine {
     pub told: bool,
     /// What the call under way waits for, as far as it is one thing.
     pub awaited: Awaited,
+    /// The job's deaths and revoked communicators that this rank has dealt with.
+    pub events: u32,
     /// Tests and probes in vain, in a row.
     pub vain: u32,
 }
@@ -65,12 +70,14 @@ impl Engine {
             posted: Posted::default(),
             unexpected: Unexpected::default(),
             streams: (0..ranks).map(|_| None).collect(),
+            dead: vec![false; ranks as usize],
             buffered: Account::default(),
             polling: false,
             asleep: false,
             napping: 0,
             told: false,
             awaited: Awaited::Several,
+            events: 0,
             vain: 0,
         }
     }
@@ -149,6 +156,38 @@ fn received(envelope: Envelope, len: usize, room: usize) -> (Status, Option<Erro
 }
 
 impl State {
+    /// Rank `dead` of the job is dead. Returns the requests that cannot end any more: those of messages to it
+    /// or partly from it.
+    pub fn bury(&mut self, dead: u32) -> Vec<RequestKey> {
+        let place = dead as usize;
+        if std::mem::replace(&mut self.engine.dead[place], true) {
+            return vec![];
+        }
+        let (mut lost, tokens) = self.engine.channel.bury(dead);
+        lost.extend(tokens);
+        match self.engine.streams[place].take() {
+            Some(Stream::Kept(arriving)) => {
+                let mut message = arriving.borrow_mut();
+                message.is_lost = true;
+                lost.extend(message.claimed);
+            }
+            Some(Stream::Request(key)) => lost.push(key),
+            None => {}
+        }
+        let comes_from_it = |request: &crate::mpi::request::Request| match &request.kind {
+            Kind::Recv(receive) => receive.coming().is_some_and(|coming| coming.from == dead),
+            _ => false,
+        };
+        let coming = self.requests.iter().filter(|(_, request)| comes_from_it(request));
+        lost.extend(coming.map(|(key, _)| key));
+        lost
+    }
+
+    /// Whether that rank of the job is dead, as far as this rank has dealt with it.
+    pub fn is_dead(&self, rank: u32) -> bool {
+        self.engine.dead.get(rank as usize).is_some_and(|&dead| dead)
+    }
+
     /// Gives a message to the receive `key`, whose posting has been taken: at once, or when it has come.
     /// False when its sender has withdrawn it.
     ///
@@ -160,11 +199,16 @@ impl State {
             Stored::Whole(bytes) => self.fill(key, envelope, bytes.as_ptr(), bytes.len()),
             Stored::Arriving(arriving) => {
                 let mut message = arriving.borrow_mut();
-                if message.bytes.len() < message.total {
+                if message.is_lost {
+                    self.complete(key, Status::EMPTY, Some(failure::lost(envelope.source())));
+                } else if message.bytes.len() < message.total {
                     message.claimed = Some(key);
                 } else {
                     self.fill(key, envelope, message.bytes.as_ptr(), message.total);
                 }
+            }
+            Stored::Offer(offered) if self.is_dead(offered.from) => {
+                self.complete(key, Status::EMPTY, Some(failure::lost(envelope.source())));
             }
             Stored::Offer(offered) if self.engine.channel.claim(&offered) => self.bring(key, envelope, &offered)?,
             Stored::Offer(_) => return Ok(false),
@@ -277,6 +321,7 @@ impl State {
                         total,
                         bytes,
                         claimed: None,
+                        is_lost: false,
                     }));
                     self.engine
                         .unexpected

@@ -129,6 +129,7 @@ pub unsafe fn send_row(
     dest: u32,
     tag: i32,
 ) -> Result<bool> {
+    state.check_peer(comm, plane, Some(dest))?;
     let to = comm.peers().world(dest);
     let envelope = Envelope::new(comm.context_on(plane), comm.rank, tag);
     // SAFETY: the caller's promise.
@@ -168,6 +169,7 @@ fn start_send(
     mode: Mode,
 ) -> Result<()> {
     let to = comm.peers().world(dest);
+    state.check_peer(comm, plane, Some(dest))?;
     let envelope = Envelope::new(comm.context_on(plane), comm.rank, tag).0;
     let channel = &mut state.engine.channel;
     let plan = channel.plan(to, buffer);
@@ -206,6 +208,7 @@ pub fn ibsend(hold: &mut Hold, comm: &Rc<Comm>, buffer: Buffer, dest: u32, tag: 
 /// # Errors
 /// As [`ibsend`].
 pub fn bsend(hold: &mut Hold, comm: &Rc<Comm>, buffer: Buffer, dest: u32, tag: i32) -> Result<()> {
+    hold.check_peer(comm, Plane::PointToPoint, Some(dest))?;
     let charge = Charge::take(hold.account(comm), buffer.len())?;
     let kept = Buffer::kept(&buffer);
     let mut request = Request::new(Kind::Buffered(charge), Some(comm.clone()));
@@ -419,6 +422,9 @@ impl State {
 
     #[inline(always)]
     fn post(&mut self, key: RequestKey, pattern: Pattern) {
+        if self.engine.events != 0 {
+            return self.post_among_survivors(key, pattern);
+        }
         let token = self.engine.posted.post(pattern, key);
         if let Some(Request {
             kind: Kind::Recv(receive),

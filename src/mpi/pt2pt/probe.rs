@@ -35,6 +35,13 @@ pub fn probe(hold: &mut Hold, comm: &Comm, source: i32, tag: i32) -> Result<Stat
     let from = first(comm, source);
     hold.wait_for(Awaited::Probe(pattern, from), from, |hold| {
         found = hold.look(pattern);
+        if found.is_none() {
+            hold.check_peer(
+                comm,
+                Plane::PointToPoint,
+                (source != ANY_SOURCE).then_some(source as u32),
+            )?;
+        }
         Ok(found.is_some())
     })?;
     Ok(found.unwrap_or(Status::EMPTY))

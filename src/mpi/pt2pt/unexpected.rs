@@ -30,6 +30,8 @@ pub struct Arriving {
     pub total: usize,
     /// The bytes that have come.
     pub bytes: Vec<u8>,
+    /// Its sender is dead: the rest will not come.
+    pub is_lost: bool,
     /// The receive that waits for the rest.
     pub claimed: Option<RequestKey>,
 }

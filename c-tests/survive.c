@@ -1,0 +1,201 @@
+/* Claim: under `mpirun -keep-going` the death of a rank ends calls to it with MPIX_ERR_PROC_FAILED and nothing else;
+ * what it sent before counts; collectives fail at every survivor; revoked communicators end every call on them;
+ * agreements and shrunk communicators are the same at all survivors, whoever dies meanwhile. */
+#include "check.h"
+#include <signal.h>
+
+static char big[1 << 20];
+
+static void die(void)
+{
+    kill(getpid(), SIGKILL);
+    pause();
+}
+
+static int class_of(int code)
+{
+    int class = -1;
+    MPI_Error_class(code, &class);
+    return class;
+}
+
+/* Rank 1 sends a message and dies; the others find out in every kind of call. */
+static void one_dies(void)
+{
+    int value = 0, size, rank, flag;
+    MPI_Request request;
+    MPI_Status status;
+    MPI_Group failed, world;
+    MPI_Comm shrunk;
+    if (my_rank == 1) {
+        value = 77;
+        if (n_ranks > 2)
+            OK(MPI_Send(&value, 1, MPI_INT, 2, 4, MPI_COMM_WORLD));
+        OK(MPI_Send(&value, 1, MPI_INT, 0, 4, MPI_COMM_WORLD));
+        die();
+    }
+    if (my_rank == 0) {
+        /* A wait for the dead, blocking and not. */
+        OK(MPI_Irecv(&flag, 1, MPI_INT, 1, 5, MPI_COMM_WORLD, &request));
+        FAILS(MPIX_ERR_PROC_FAILED, MPI_Recv(big, sizeof big, MPI_CHAR, 1, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        FAILS(MPIX_ERR_PROC_FAILED, MPI_Wait(&request, &status));
+        CHECK(request == MPI_REQUEST_NULL, "the request is kept");
+        FAILS(MPIX_ERR_PROC_FAILED, MPI_Probe(1, 6, MPI_COMM_WORLD, &status));
+        FAILS(MPIX_ERR_PROC_FAILED, MPI_Send(&value, 1, MPI_INT, 1, 6, MPI_COMM_WORLD));
+        FAILS(MPIX_ERR_PROC_FAILED, MPI_Ssend(&value, 1, MPI_INT, 1, 6, MPI_COMM_WORLD));
+        FAILS(MPIX_ERR_PROC_FAILED, MPI_Send(big, sizeof big, MPI_CHAR, 1, 6, MPI_COMM_WORLD));
+        /* What it had sent is there. */
+        OK(MPI_Recv(&value, 1, MPI_INT, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        CHECK(value == 77, "value %d", value);
+        /* Any source: an error until the death is acknowledged. */
+        OK(MPI_Irecv(&flag, 1, MPI_INT, MPI_ANY_SOURCE, 8, MPI_COMM_WORLD, &request));
+        FAILS(MPIX_ERR_PROC_FAILED_PENDING, MPI_Wait(&request, &status));
+        CHECK(request != MPI_REQUEST_NULL, "the request is gone");
+        FAILS(MPIX_ERR_PROC_FAILED, MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, &status));
+        OK(MPIX_Comm_failure_get_acked(MPI_COMM_WORLD, &failed));
+        OK(MPI_Group_size(failed, &size));
+        CHECK(size == 0, "%d acknowledged", size);
+        OK(MPIX_Comm_failure_ack(MPI_COMM_WORLD));
+        OK(MPIX_Comm_failure_get_acked(MPI_COMM_WORLD, &failed));
+        OK(MPI_Comm_group(MPI_COMM_WORLD, &world));
+        OK(MPI_Group_translate_ranks(failed, 1, &(int){0}, world, &rank));
+        CHECK(rank == 1, "rank %d is dead", rank);
+        if (n_ranks > 2) {
+            OK(MPI_Wait(&request, &status));
+            CHECK(status.MPI_SOURCE == 2 && flag == 5, "from %d: %d", status.MPI_SOURCE, flag);
+        } else {
+            OK(MPI_Cancel(&request));
+            OK(MPI_Wait(&request, &status));
+        }
+    } else if (my_rank == 2) {
+        OK(MPI_Recv(&value, 1, MPI_INT, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        flag = 5;
+        OK(MPI_Send(&flag, 1, MPI_INT, 0, 8, MPI_COMM_WORLD));
+    }
+    FAILS(MPIX_ERR_PROC_FAILED, MPI_Barrier(MPI_COMM_WORLD));
+    FAILS(MPIX_ERR_PROC_FAILED, MPI_Bcast(big, sizeof big, MPI_CHAR, 0, MPI_COMM_WORLD));
+    int code = MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    if (code == MPI_SUCCESS)
+        code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    CHECK(class_of(code) == MPIX_ERR_PROC_FAILED, "code %d", code);
+    OK(MPIX_Comm_get_failed(MPI_COMM_WORLD, &failed));
+    OK(MPI_Group_size(failed, &size));
+    CHECK(size == 1, "%d are dead", size);
+    OK(MPIX_Comm_shrink(MPI_COMM_WORLD, &shrunk));
+    OK(MPI_Comm_size(shrunk, &size));
+    OK(MPI_Comm_rank(shrunk, &rank));
+    CHECK(size == n_ranks - 1 && rank == (my_rank > 1 ? my_rank - 1 : my_rank), "rank %d of %d", rank, size);
+    value = 1;
+    OK(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, shrunk));
+    CHECK(value == size, "%d of %d", value, size);
+    OK(MPI_Comm_free(&shrunk));
+}
+
+/* A large message of the dead ends whole or with an error, never with other bytes, never not at all. */
+static void dies_sending(void)
+{
+    MPI_Request request;
+    if (my_rank == 1) {
+        fill(big, sizeof big, 3);
+        for (int i = 0; i < 8; i++)
+            OK(MPI_Isend(big, sizeof big, MPI_CHAR, 0, i, MPI_COMM_WORLD, &request));
+        die();
+    }
+    if (my_rank == 0)
+        for (int i = 0; i < 8; i++) {
+            memset(big, 0, sizeof big);
+            int code = MPI_Recv(big, sizeof big, MPI_CHAR, 1, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            if (code == MPI_SUCCESS)
+                CHECK_BYTES(big, sizeof big, 3);
+            else
+                CHECK(class_of(code) == MPIX_ERR_PROC_FAILED, "code %d", code);
+        }
+}
+
+/* The last rank revokes what the others wait on. */
+static void revoked(void)
+{
+    MPI_Comm comm, shrunk;
+    int value = 0, flag = -1, size;
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    OK(MPIX_Comm_is_revoked(comm, &flag));
+    CHECK(flag == 0, "revoked from the start");
+    if (my_rank == n_ranks - 1) {
+        usleep(20000);
+        OK(MPIX_Comm_revoke(comm));
+    } else if (my_rank % 2) {
+        FAILS(MPIX_ERR_REVOKED, MPI_Recv(&value, 1, MPI_INT, n_ranks - 1, 0, comm, MPI_STATUS_IGNORE));
+    } else {
+        FAILS(MPIX_ERR_REVOKED, MPI_Send(big, sizeof big, MPI_CHAR, n_ranks - 1, 0, comm));
+    }
+    OK(MPIX_Comm_is_revoked(comm, &flag));
+    CHECK(flag == 1, "not revoked");
+    FAILS(MPIX_ERR_REVOKED, MPI_Barrier(comm));
+    FAILS(MPIX_ERR_REVOKED, MPI_Send(&value, 1, MPI_INT, 0, 0, comm));
+    OK(MPIX_Comm_shrink(comm, &shrunk));
+    OK(MPI_Comm_size(shrunk, &size));
+    CHECK(size == n_ranks, "%d ranks", size);
+    OK(MPI_Barrier(shrunk));
+    OK(MPI_Comm_free(&shrunk));
+    OK(MPI_Comm_free(&comm));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
+/* Ranks die one after the other in the middle of votes, until two are left. */
+static void votes(void)
+{
+    MPI_Comm comm = MPI_COMM_WORLD, next;
+    int round = 0, size = n_ranks, rank = my_rank;
+    uint32_t seed = 17u + (uint32_t)my_rank;
+    while (size > 2) {
+        int flag = ~(1 << rank), all[64][2], mine[2];
+        MPI_Request request;
+        if (rank == round % (size - 1) + 1 && my_rank != 0) {
+            usleep(next_random(&seed) % 2000);
+            if (round % 2)
+                MPIX_Comm_iagree(comm, &flag, &request);
+            die();
+        }
+        int code;
+        if (round % 3 == 2) {
+            OK(MPIX_Comm_iagree(comm, &flag, &request));
+            code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+        } else {
+            code = MPIX_Comm_agree(comm, &flag);
+        }
+        CHECK(code == MPI_SUCCESS || class_of(code) == MPIX_ERR_PROC_FAILED, "code %d", code);
+        do { /* until nobody is among the members who died before they voted */
+            OK(MPIX_Comm_shrink(comm, &next));
+            if (comm != MPI_COMM_WORLD)
+                OK(MPI_Comm_free(&comm));
+            comm = next;
+            OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+            mine[0] = flag, mine[1] = code == MPI_SUCCESS;
+        } while (MPI_Allgather(mine, 2, MPI_INT, all, 2, MPI_INT, comm) != MPI_SUCCESS);
+        OK(MPI_Comm_size(comm, &size));
+        OK(MPI_Comm_rank(comm, &rank));
+        for (int i = 0; i < size; i++)
+            CHECK(all[i][0] == flag && all[i][1] == mine[1], "round %d: %x and %x, %d and %d", round, all[i][0], flag,
+                  all[i][1], mine[1]);
+        round++;
+    }
+    if (comm != MPI_COMM_WORLD)
+        OK(MPI_Comm_free(&comm));
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "";
+    start(&argc, &argv);
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    if (!strcmp(how, "one"))
+        one_dies();
+    else if (!strcmp(how, "sending"))
+        dies_sending();
+    else if (!strcmp(how, "revoked"))
+        revoked();
+    else if (!strcmp(how, "votes"))
+        votes();
+    OK(MPI_Finalize());
+    return 0;
+}
