@@ -49,7 +49,7 @@ pub unsafe extern "C" fn MPIX_Comm_iagree(comm: MPI_Comm, flag: *mut c_int, requ
 pub unsafe extern "C" fn MPIX_Comm_revoke(comm: MPI_Comm) -> c_int {
     on_comm("MPIX_Comm_revoke", comm, |hold, comm| {
         hold.revoke(comm);
-        hold.progress(None).map(drop)
+        failure::catch_up(hold)
     })
 }
 
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn MPIX_Comm_is_revoked(comm: MPI_Comm, flag: *mut c_int) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPIX_Comm_failure_ack(comm: MPI_Comm) -> c_int {
     on_comm("MPIX_Comm_failure_ack", comm, |hold, comm| {
-        hold.progress(None)?;
+        failure::catch_up(hold)?;
         hold.acknowledge(comm);
         Ok(())
     })

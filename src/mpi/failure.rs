@@ -20,6 +20,18 @@ use crate::shm::fate::Stamp;
 use crate::shm::segment::Life;
 use std::rc::Rc;
 
+/// Deals with what has happened so far.
+///
+/// # Errors
+/// A peer that left the protocol.
+pub fn catch_up(hold: &mut Hold) -> Result<()> {
+    let events = |hold: &Hold| hold.engine.channel.segment().events();
+    while hold.engine.events != events(hold) {
+        hold.progress(None)?;
+    }
+    Ok(())
+}
+
 /// Deals with what has happened up to `events`.
 ///
 /// # Errors
