@@ -216,7 +216,7 @@ def suite(mpis, args):
     chosen = [job for job in jobs(HERE / "suite.toml", args.quick) if re.search(args.only, job["name"])]
     if args.list:
         for job in chosen:
-            print(f"{job['name']:<26} {job['np']:>3} ranks  {job['program']} {job.get('options', '')}")
+            print(f"{job['name']:<26} " + (job.get("text") or f"{job['np']:>3} ranks  {job['program']} {job.get('options', '')}"))
         return 0
     folder = pathlib.Path(args.results) / "data"
     if args.missing:
@@ -227,24 +227,44 @@ def suite(mpis, args):
     for number, job in enumerate(chosen):
         say.head = f"[{number + 1}/{len(chosen)}] {job['name']}: "
         job["mpis"] = [name for name in job["mpis"] if name.split("+")[0] in wanted or name == "hardware"]
+        if "text" in job:
+            job["mpis"] = []
         for name in job["mpis"]:
             base = name.split("+")[0]
             if base not in versions:
                 versions[base] = mpis.version(base)
         begin = time.monotonic()
-        rounds, failed = measure(mpis, job, args.rounds or job["rounds"], say, args.timeout)
+        rounds, failed = measure(mpis, job, args.rounds or job["rounds"], say, args.timeout) if job["mpis"] else ([], {})
+        text = words(pathlib.Path(args.prefix), job["text"]) if "text" in job else ""
         took = time.monotonic() - begin
         say(f"{took:.0f} s" + (f", failed: {', '.join(failed)}" if failed else ""), keep=True)
         commands = {name: mpis.command(name, job) for name in job["mpis"]}
-        strip = lambda text: text.replace(str(args.peer_dir), "PEERS").replace(str(args.prefix), "PREFIX").replace(str(args.binaries), "BINARIES")
+        strip = lambda text: neutral(text, {args.peer_dir: "PEERS", args.prefix: "PREFIX", args.binaries: "BINARIES"})
         record = {
             "job": job, "rounds": rounds, "failed": {name: strip(why) for name, why in failed.items()},
             "machine": machine(), "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
             "commit": args.commit, "versions": {name: versions[name] for name in versions if name in {n.split("+")[0] for n in job["mpis"]}},
-            "commands": {name: strip(shlex.join(made[0])) for name, made in commands.items() if made},
+            "commands": {name: strip(shlex.join(made[0])) for name, made in commands.items() if made}, "text": strip(text),
         }
         (folder / f"{job['name']}.json").write_text(compact(record))
     return 0
+
+
+def neutral(text, places):
+    """The text without the paths of this machine; the longest first, as one may lie within another."""
+    for path in sorted((str(path) for path in places if len(str(path)) > 1), key=len, reverse=True):
+        text = text.replace(path, {str(place): name for place, name in places.items()}[path])
+    return text
+
+
+def words(prefix, command):
+    """What one of our own commands prints, started in the repository."""
+    program, *options = shlex.split(command)
+    try:
+        done = subprocess.run([prefix / "bin" / program, *options], cwd=HERE.parent, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{error}\n"
+    return done.stdout if done.returncode == 0 else f"exit status {done.returncode}: {done.stderr}"
 
 
 def compact(record):

@@ -126,6 +126,9 @@ def entry(results, item):
     for name in there:
         result = results[name]
         commands = next(iter(result.rest["commands"].values()), "")
+        if "text" in result.job:
+            lines += [f"`{result.job['text']}`", "", "```", result.rest["text"].rstrip(), "```", ""]
+            continue
         if "kind" not in item:
             lines += [f"`{commands}`", ""]
             one = len([mpi for mpi in result.names() if any(mpi in rows for rows in result.rounds)]) == 1

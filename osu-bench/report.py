@@ -107,6 +107,9 @@ def page(results, suite, figures):
             worst = shown(s["most"]) + at(s["worst"], result.job["x"])
             lines.append(f"| {link} | {result.job['np']} | {s['better']} | {s['level']} | {s['worse']} | {shown(s['mean'])} | {worst} |")
     for name, result in results.items():
+        if "text" in result.job:
+            lines += ["", f"## {name}", "", f"{result.job['about']} {result.rest['date']}.", "", f"`{result.job['text']}`", "", "```", result.rest["text"].rstrip(), "```"]
+            continue
         command = next(iter(result.rest["commands"].values()), "")
         lines += ["", f"## {name}", "", f"{result.job['about']} {len(result.rounds)} rounds, {result.rest['date']}.", "", f"`{command}`", ""]
         for failed, why in result.rest["failed"].items():

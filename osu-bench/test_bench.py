@@ -190,6 +190,8 @@ class Tables(unittest.TestCase):
         names = [job["name"] for job in self.jobs]
         self.assertEqual(len(names), len(set(names)))
         for job in self.jobs:
+            if "text" in job:
+                continue
             source = HERE / f"{job['program']}.c"
             self.assertTrue(source.exists() or job["program"].startswith("IMB"), job["name"])
             self.assertEqual(len(job["mpis"]), len(set(job["mpis"])), job["name"])
@@ -262,6 +264,19 @@ class Running(unittest.TestCase):
         job = {"program": "IMB-MPI1", "options": "Alltoall", "np": 2}
         self.assertIsNone(self.mpis.command("ompi5", job))
         self.assertEqual(self.mpis.command("nearmpi", job)[0][3:], [str(self.root / "peers/impi/bin/IMB-MPI1"), "Alltoall"])
+
+    def test_commands_whose_words_are_the_result(self):
+        self.assertEqual(compare.words(self.root / "near", "mpirun").splitlines()[1], "8 1.0")
+        self.assertIn("exit status 3: broken", compare.words(self.root / "peers" / "impi", "mpiexec"))
+        said = result([], text="nearmpi-topo --weights", mpis=[])
+        said.rest["text"] = "0 10\n10 0\n"
+        self.assertIn("`nearmpi-topo --weights`\n\n```\n0 10\n10 0\n```", report.page({"topo": said}, {"headline": []}, []))
+        lines = papers.entry({"topo": said}, {"figure": "F", "what": "w", "claim": "c", "jobs": ["topo"]})
+        self.assertIn("10 0", "\n".join(lines))
+
+    def test_paths_of_this_machine_stay_here(self):
+        places = {"": "PEERS", "/x/near": "PREFIX", "/x/near/bins": "BINARIES", "-": "NONE"}
+        self.assertEqual(compare.neutral("/x/near/bin/mpirun /x/near/bins/latency -n 2", places), "PREFIX/bin/mpirun BINARIES/latency -n 2")
 
     def test_a_name_may_carry_options(self):
         job = {"program": "latency", "options": "-m 8:8", "np": 2}
