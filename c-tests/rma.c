@@ -309,6 +309,7 @@ static void errors(void)
     FAILS(MPI_ERR_DISP, MPI_Get(&other, 1, MPI_INT, 0, -1, 1, MPI_INT, win));
     FAILS(MPI_ERR_OP, MPI_Accumulate(&other, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_OP_NULL, win));
     OK(MPI_Put(&other, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, win));
+    OK(MPI_Accumulate(NULL, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM, win));
     OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, win));
     OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
     FAILS(MPI_ERR_RMA_SYNC, MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));

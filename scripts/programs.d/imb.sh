@@ -47,6 +47,14 @@ imb_nbc() { # RANKS
     imb_verdict 13
 }
 
+imb_rma() { # RANKS
+    imb_fetch
+    ours "$IMB/IMB-RMA"
+    ranks "$1" 120 "$IMB/IMB-RMA" -iter 20 -time 0.05 -msglog 0:16
+    grep -aq 'All processes entering MPI_Finalize' "$LOG" || die "the suite did not reach its end"
+    imb_verdict 17
+}
+
 imb_programs() {
     prog imb-mpi1-2 default imb_mpi1 2 120 -iter 20 -time 0.05 -msglog 0:20 -mem 2
     prog imb-mpi1-4 default imb_mpi1 4 120 -iter 10 -time 0.02 -msglog 0:17 -mem 2
@@ -56,6 +64,8 @@ imb_programs() {
     prog imb-p2p-4 slow imb_p2p 4 7
     prog imb-mt-2 slow imb_mt 2
     prog imb-mt-4 slow imb_mt 4
+    prog imb-rma-2 default imb_rma 2
+    prog imb-rma-4 slow imb_rma 4
     prog imb-nbc-2 later imb_nbc 2
     prog imb-nbc-4 later imb_nbc 4
 }

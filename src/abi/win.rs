@@ -145,8 +145,8 @@ pub unsafe extern "C" fn MPI_Win_create_dynamic(info: MPI_Info, comm: MPI_Comm, 
     make(name, Flavor::Dynamic, null_mut(), 0, 1, info, comm, None, win)
 }
 
-/// Where this process sees the memory of `rank`; of `MPI_PROC_NULL`: of the first member that has some.
-/// MPI-4.1 §12.2.3.
+/// Where this process sees the memory of `rank`; of `MPI_PROC_NULL`: of the first member that has some. Memory that
+/// it does not see has size 0. MPI-4.1 §12.2.3.
 #[apply(mpi_function_c!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_shared_query(
@@ -157,9 +157,6 @@ pub unsafe extern "C" fn MPI_Win_shared_query(
     baseptr: *mut c_void,
 ) -> c_int {
     on_win("MPI_Win_shared_query", win, |hold, window| {
-        if !matches!(window.flavor, Flavor::Shared | Flavor::Allocate) {
-            fail!(RmaFlavor, "the window's memory is not shared");
-        }
         let rank = match rank {
             MPI_PROC_NULL => (0..window.comm.size())
                 .find(|&rank| window.part(rank).size > 0)
@@ -172,8 +169,9 @@ pub unsafe extern "C" fn MPI_Win_shared_query(
             out(baseptr.cast::<*mut u8>(), "baseptr")?,
         );
         let part = window.part(rank);
-        *base = window.mapped(hold, rank)?.unwrap_or(null_mut());
-        *size = part.size as MPI_Aint;
+        let seen = window.mapped(hold, rank)?;
+        *base = seen.unwrap_or(null_mut());
+        *size = seen.map_or(0, |_| part.size as MPI_Aint);
         *unit = Displ::try_from(part.unit as i64).unwrap_or(Displ::MAX);
         Ok(())
     })

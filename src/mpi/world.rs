@@ -245,7 +245,7 @@ impl Hold<'_> {
         outcome
     }
 
-    /// Waits until `done` says so, looking at messages from rank `first` of the job before others.
+    /// Waits until `done` says so, and then goes on saying so, looking at messages from rank `first` of the job first.
     ///
     /// Of several threads that wait one polls, for all of them; the others nap until something has moved.
     ///

@@ -255,7 +255,11 @@ fn acquire(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Resu
         std::hint::spin_loop();
     }
     control.wait(exclusive);
-    let outcome = hold.wait_until(None, |_| Ok(control.try_lock(exclusive)));
+    let mut locked = false;
+    let outcome = hold.wait_until(None, |_| {
+        locked = locked || control.try_lock(exclusive);
+        Ok(locked)
+    });
     if control.stop_waiting(exclusive) {
         wake(hold, window);
     }

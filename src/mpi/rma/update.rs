@@ -65,6 +65,10 @@ pub fn accumulate(
     if let Some(result) = result {
         same_length(result, target)?;
     }
+    window.locate(target)?;
+    if target.is_empty() {
+        return Ok(()); // even MPI_BYTE, which no operation takes, as in MPICH
+    }
     let basic = element(target)?;
     kernel_for(builtin, basic)?;
     let all = Operands {
