@@ -110,6 +110,8 @@ const PVARS: &[Pvar] = counters! {
     one_copies "messages received by one copy",
     streams "offers that could not be copied at once and were streamed through cells",
     written "chunks of large messages that this rank wrote into their receivers' memory",
+    levels "times this rank told a sender that it is late, or no longer",
+    left "large messages kept by their sender because no receiver came",
     queued "messages that had to wait for room",
     sleeps "times a wait went to sleep",
 };

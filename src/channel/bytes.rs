@@ -24,6 +24,9 @@ pub trait Bytes: Clone {
     /// `from` holds `len` bytes, and the message has room for them from `position` on.
     unsafe fn put(&self, position: usize, from: *const u8, len: usize);
 
+    /// A copy in memory of the library's, in a row.
+    fn kept(&self) -> Self;
+
     /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0

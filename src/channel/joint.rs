@@ -40,7 +40,7 @@ impl<B: Bytes> Channel<B> {
         token: u32,
     ) -> Result<Option<Brought>, Fault> {
         let from = offered.from;
-        let (Some(address), Some(local)) = (offered.address, into.in_a_row()) else {
+        let (Some(address), Some(local)) = (self.address_of(offered), into.in_a_row()) else {
             return Ok(None);
         };
         let chunk = self.chunk(wanted);
@@ -110,7 +110,7 @@ impl<B: Bytes> Channel<B> {
             self.counters.written += 1;
             if offer.finish(chunks).map_err(|Junk| fault)? {
                 self.control(from, Record::joined(join.token, true))?;
-                return self.close_offer(from, join.id).map(Some);
+                return self.close_offer(from, join.id);
             }
         }
         Ok(None)
@@ -151,7 +151,7 @@ impl<B: Bytes> Channel<B> {
 const JOIN_LEAST: usize = 32 << 10;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::packet::{OfferId, Way, kind};
     use super::super::{Arrival, Header};
     use super::*;
@@ -160,7 +160,7 @@ mod tests {
     use std::sync::Arc;
 
     #[derive(Clone)]
-    struct Plain(*mut u8, usize);
+    pub struct Plain(pub *mut u8, pub usize);
 
     impl Bytes for Plain {
         fn len(&self) -> usize {
@@ -168,6 +168,12 @@ mod tests {
         }
         fn in_a_row(&self) -> Option<*mut u8> {
             Some(self.0)
+        }
+        fn kept(&self) -> Plain {
+            let mut copy = vec![0; self.1];
+            // SAFETY: both have as many bytes.
+            unsafe { self.take(0, copy.as_mut_ptr(), self.1) };
+            Plain(copy.leak().as_mut_ptr(), self.1)
         }
         unsafe fn take(&self, position: usize, to: *mut u8, len: usize) {
             // SAFETY: the caller's promise.
@@ -179,7 +185,7 @@ mod tests {
         }
     }
 
-    const LEN: usize = 300_000;
+    pub const LEN: usize = 300_000;
     const TOKEN: u32 = 7;
 
     /// A sender (rank 0), a receiver (rank 1), and an offer that the receiver has claimed.
@@ -191,14 +197,33 @@ mod tests {
         target: Vec<u8>,
     }
 
-    fn pair() -> Pair {
+    /// Ranks 0 and 1 of a job.
+    pub fn channels() -> (Channel<Plain>, Channel<Plain>) {
         let segment = Arc::new(Segment::private(2, 2).unwrap());
         let settings = Settings::read(|_| None).unwrap();
-        let mut sender = Channel::join(segment.clone(), 0, settings.clone());
-        let mut receiver: Channel<Plain> = Channel::join(segment, 1, settings);
+        let sender = Channel::join(segment.clone(), 0, settings.clone());
+        (sender, Channel::join(segment, 1, settings))
+    }
+
+    /// Puts what is streamed to `receiver` into `into`.
+    pub fn drain(receiver: &mut Channel<Plain>, into: &Plain) {
+        while let Some(arrival) = receiver.poll(None).unwrap() {
+            let Arrival::Data { from, portion, .. } = arrival else {
+                panic!("{arrival:?}");
+            };
+            receiver.empty_cells(from, &portion, |position, data, len| {
+                // SAFETY: the cell holds `len` bytes; `into` has room for all of the message.
+                unsafe { into.put(position, data, len) };
+            });
+            receiver.consume(from);
+        }
+    }
+
+    fn pair() -> Pair {
+        let (mut sender, mut receiver) = channels();
         let mut source: Vec<u8> = (0..LEN).map(|at| ((at * 7) ^ (at >> 9)) as u8).collect();
         let message = Plain(source.as_mut_ptr(), LEN);
-        sender.offer(1, 5, &message, 3, Way::Join).unwrap().unwrap();
+        sender.offer(1, 5, &message, 3, Way::Join, false).unwrap().unwrap();
         let Ok(Some(Arrival::Offer { offered, .. })) = receiver.poll(None) else {
             panic!("no offer came");
         };

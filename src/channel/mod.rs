@@ -6,6 +6,7 @@
 
 pub mod bytes;
 mod joint;
+pub mod late;
 pub mod outgoing;
 pub mod packet;
 pub mod pull;
@@ -21,6 +22,7 @@ use crate::shm::segment::{Block, RankBlock, Segment};
 use crate::sys::cvar::Settings;
 use crate::sys::futex;
 use joint::Joint;
+use late::{Lateness, Level};
 use outgoing::{Offers, Out};
 use packet::{OfferId, Offered, Portion, Record, Way, kind};
 use pull::Reach;
@@ -125,6 +127,9 @@ pub struct Channel<B> {
     ways: Vec<Ways>,
     /// By class of length, what was settled last for any destination.
     habits: [Option<Way>; CLASSES],
+    /// By sender, how late this rank is for it; by receiver, what it has told this rank.
+    lateness: Vec<Lateness>,
+    levels: Vec<Level>,
     reach: Vec<Reach>,
     canary: Box<u64>,
     /// Messages whose senders copy the last of them.
@@ -146,6 +151,8 @@ pub struct Counters {
     pub one_copies: u64,
     pub streams: u64,
     pub written: u64,
+    pub levels: u64,
+    pub left: u64,
     pub queued: u64,
     pub sleeps: u64,
 }
@@ -328,7 +335,15 @@ impl<B: Bytes> Channel<B> {
                 kind::FIN => {
                     let id = packet::read_id(ring);
                     self.leave(from, 0);
-                    Arrival::Sent(self.close_offer(from, id)?)
+                    match self.close_offer(from, id)? {
+                        Some(ticket) => Arrival::Sent(ticket),
+                        None => continue,
+                    }
+                }
+                kind::LEVEL => {
+                    self.leave(from, 0);
+                    self.set_level(from, header.aux)?;
+                    continue;
                 }
                 kind::JOIN => {
                     let join = packet::read_join(ring).map_err(fault)?;

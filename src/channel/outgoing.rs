@@ -5,6 +5,7 @@
 //! full, and the descriptors of offered messages.
 #![allow(unsafe_code)]
 
+use super::late::{Lateness, Level};
 use super::packet::{CELLS_PER_RECORD, OfferId, Portion, Record, Way, kind};
 use super::pull::Reach;
 use super::ways::{self, Choice, Ways};
@@ -32,7 +33,8 @@ pub(super) struct Out<B> {
 
 /// A message that could not be sent at once, or not whole.
 struct Outgoing<B> {
-    ticket: Ticket,
+    /// `None` for one that has left before.
+    ticket: Option<Ticket>,
     what: What,
     buffer: B,
     position: usize,
@@ -52,10 +54,14 @@ enum What {
 pub(super) struct Offers<B> {
     open: Vec<Option<Open<B>>>,
     free: Vec<u32>,
+    /// Bytes of messages that have left and are not fetched yet.
+    pub(super) kept: usize,
 }
 
 struct Open<B> {
-    ticket: Ticket,
+    /// `None` when the message has left: the program was told that it is sent.
+    ticket: Option<Ticket>,
+    may_leave: bool,
     to: u32,
     envelope: u64,
     usage: u32,
@@ -115,9 +121,12 @@ impl<B: Bytes> Channel<B> {
             offers: Offers {
                 open: Vec::new(),
                 free: Vec::new(),
+                kept: 0,
             },
             ways: (0..ranks).map(|_| Ways::default()).collect(),
             habits: Default::default(),
+            lateness: vec![Lateness::default(); ranks as usize],
+            levels: vec![Level::default(); ranks as usize],
             reach: vec![Reach::Unknown; ranks as usize],
             canary: Box::new(super::pull::random()),
             joints: Vec::new(),
@@ -142,12 +151,11 @@ impl<B: Bytes> Channel<B> {
     #[inline]
     pub fn plan(&mut self, to: u32, buffer: &B) -> Option<Way> {
         let len = buffer.len();
-        let (one_copy_min, offer_min) = (self.settings.one_copy_min as usize, self.settings.offer_min as usize);
-        if len < one_copy_min.min(offer_min) {
+        if len < self.settings.one_copy_min.min(self.settings.offer_min) as usize {
             return None;
         }
         let way = self.way(to, len, buffer.in_a_row().is_some());
-        (way != Way::Cells || len >= offer_min).then_some(way)
+        self.waits(to, len, way).then_some(way)
     }
 
     fn way(&mut self, to: u32, len: usize, in_a_row: bool) -> Way {
@@ -230,7 +238,7 @@ impl<B: Bytes> Channel<B> {
         let end = buffer.len();
         self.block.doing.sent(end);
         let message = Outgoing {
-            ticket,
+            ticket: Some(ticket),
             what: What::Message { envelope },
             buffer: buffer.clone(),
             position: 0,
@@ -239,7 +247,8 @@ impl<B: Bytes> Channel<B> {
         self.start(to, message)
     }
 
-    /// Offers a message for one copy; the ticket comes back when the receiver has it.
+    /// Offers a message for one copy; the ticket comes back when the receiver has it, or before that if it
+    /// `may_leave` (see [`Channel::leave_late`]).
     ///
     /// # Errors
     /// `Ok(None)` when all descriptors are in use.
@@ -250,6 +259,7 @@ impl<B: Bytes> Channel<B> {
         buffer: &B,
         ticket: Ticket,
         way: Way,
+        may_leave: bool,
     ) -> Result<Option<OfferId>, Fault> {
         let len = buffer.len();
         let Some(index) = self.offers.claim() else {
@@ -261,7 +271,8 @@ impl<B: Bytes> Channel<B> {
             .expect("claimed numbers are in range")
             .open();
         self.offers.open[index as usize] = Some(Open {
-            ticket,
+            ticket: Some(ticket),
+            may_leave,
             to,
             envelope,
             usage,
@@ -273,7 +284,7 @@ impl<B: Bytes> Channel<B> {
         self.counters.offers += 1;
         self.block.doing.sent(len);
         let message = Outgoing {
-            ticket,
+            ticket: None,
             what: What::Offer { record },
             buffer: buffer.clone(),
             position: 0,
@@ -285,17 +296,19 @@ impl<B: Bytes> Channel<B> {
 
     /// The messages that are offered or queued, in no useful order: for reports.
     pub fn open_sends(&self) -> impl Iterator<Item = OpenSend> {
-        let offered = self.offers.open.iter().flatten().map(|open| OpenSend {
-            ticket: open.ticket,
-            to: open.to,
-            envelope: open.envelope,
-            len: open.buffer.len(),
+        let offered = self.offers.open.iter().flatten().filter_map(|open| {
+            Some(OpenSend {
+                ticket: open.ticket?,
+                to: open.to,
+                envelope: open.envelope,
+                len: open.buffer.len(),
+            })
         });
         let queued = self.waiting.iter().flat_map(|&to| {
             let messages = self.out[to as usize].messages.iter();
             messages.filter_map(move |message| match message.what {
                 What::Message { envelope } => Some(OpenSend {
-                    ticket: message.ticket,
+                    ticket: message.ticket?,
                     to,
                     envelope,
                     len: message.end,
@@ -325,7 +338,7 @@ impl<B: Bytes> Channel<B> {
         out.closed = true;
         out.controls.clear();
         let queued = out.messages.drain(..).filter_map(|message| match message.what {
-            What::Message { .. } => Some(message.ticket),
+            What::Message { .. } => message.ticket,
             _ => None,
         });
         let mut tickets: Vec<Ticket> = queued.collect();
@@ -335,7 +348,7 @@ impl<B: Bytes> Channel<B> {
             if let Some(open) = &self.offers.open[index as usize]
                 && open.to == dead
             {
-                tickets.push(open.ticket);
+                tickets.extend(open.ticket);
                 self.segment
                     .offer(self.me, index)
                     .expect("open offers are in range")
@@ -348,7 +361,7 @@ impl<B: Bytes> Channel<B> {
 
     /// Whether everything that was started has left this rank.
     pub fn is_flushed(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting.is_empty() && self.offers.kept == 0
     }
 
     /// Whether this rank's ring to itself is empty.
@@ -404,7 +417,7 @@ impl<B: Bytes> Channel<B> {
             },
         )?;
         if sent == Sent::Done {
-            self.sent.push_back(ticket);
+            self.sent.extend(ticket);
         }
         Ok(())
     }
@@ -416,7 +429,7 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// The receiver has made the copy.
-    pub(super) fn close_offer(&mut self, from: u32, id: OfferId) -> Result<Ticket, Fault> {
+    pub(super) fn close_offer(&mut self, from: u32, id: OfferId) -> Result<Option<Ticket>, Fault> {
         let ticket = self.offers.find(id, from).ok_or(Fault { from })?.ticket;
         self.segment
             .offer(self.me, id.index)
@@ -471,9 +484,7 @@ impl<B: Bytes> Channel<B> {
                 return Ok(false);
             }
             self.settle(&message.what);
-            if !matches!(message.what, What::Offer { .. }) {
-                self.sent.push_back(message.ticket);
-            }
+            self.sent.extend(message.ticket);
         }
         Ok(self.out[to as usize].controls.is_empty())
     }
@@ -599,7 +610,7 @@ impl<B: Bytes> Channel<B> {
     }
 }
 
-impl<B> Offers<B> {
+impl<B: Bytes> Offers<B> {
     fn claim(&mut self) -> Option<u32> {
         if let Some(index) = self.free.pop() {
             return Some(index);
@@ -612,8 +623,34 @@ impl<B> Offers<B> {
     }
 
     fn release(&mut self, index: u32) -> Option<Open<B>> {
+        let open = self.open[index as usize].take();
         self.free.push(index);
-        self.open[index as usize].take()
+        if let Some(Open {
+            ticket: None, buffer, ..
+        }) = &open
+        {
+            self.kept -= buffer.len();
+        }
+        open
+    }
+
+    /// Numbers of descriptors are below this.
+    pub(super) fn slots(&self) -> u32 {
+        self.open.len() as u32
+    }
+
+    /// The use and the buffer of the message under `index`, if it may leave and has not left.
+    pub(super) fn may_leave(&self, index: u32) -> Option<(u32, &B)> {
+        let open = self.open[index as usize].as_ref()?;
+        (open.may_leave && open.ticket.is_some()).then_some((open.usage, &open.buffer))
+    }
+
+    /// The message under `index` lies in `kept` from now on, and its send is over.
+    pub(super) fn leave(&mut self, index: u32, kept: B) -> Option<Ticket> {
+        let open = self.open[index as usize].as_mut()?;
+        self.kept += kept.len();
+        open.buffer = kept;
+        open.ticket.take()
     }
 
     fn find(&self, id: OfferId, to: u32) -> Option<&Open<B>> {

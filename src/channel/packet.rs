@@ -13,6 +13,7 @@
 //! Fin     0             -          -               w2 use:32 | descriptor:32
 //! Join    0             -          receiver token  w0 bytes wanted, w1 address, w2 use:32 | descriptor:32, w3 chunk
 //! Joined  0             whole      receiver token  -
+//! Level   0             level      -               -
 //! ```
 //!
 //! An Offer's aux has [`Way`] in its upper bits; bit 0 says that the bytes lie in a row at the address. A Joined
@@ -39,6 +40,7 @@ pub mod kind {
     pub const FIN: u8 = 7;
     pub const JOIN: u8 = 8;
     pub const JOINED: u8 = 9;
+    pub const LEVEL: u8 = 10;
 }
 
 /// How the bytes of a large message travel.
@@ -166,6 +168,11 @@ impl Record {
     /// Tells the owner of a taken offer that the copy is made.
     pub fn fin(id: OfferId) -> Record {
         Record::new(kind::FIN, 0, 0, 0, [0, 0, id.word(), 0, 0, 0])
+    }
+
+    /// Tells a sender how to treat large messages, by the number of a [`super::late::Level`].
+    pub fn level(level: u8) -> Record {
+        Record::new(kind::LEVEL, level, 0, 0, [0; 6])
     }
 
     /// A portion of a message; `kind` is CELLS or DATA.

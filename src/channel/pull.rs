@@ -92,7 +92,9 @@ impl<B: Bytes> Channel<B> {
     }
 
     fn pull(&mut self, offered: &Offered, into: &B, wanted: usize) -> bool {
-        let Some(address) = offered.address else { return false };
+        let Some(address) = self.address_of(offered) else {
+            return false;
+        };
         if self.settings.one_copy == 0 || offered.way == Way::Cells {
             return false;
         }
@@ -116,6 +118,12 @@ impl<B: Bytes> Channel<B> {
             Reach::Process(pid) if self.settings.one_copy != 0 => Some(pid),
             _ => None,
         }
+    }
+
+    /// Where a claimed offer lies in its sender.
+    pub(super) fn address_of(&self, offered: &Offered) -> Option<u64> {
+        let offer = self.segment.offer(offered.from, offered.id.index)?;
+        offer.moved().or(offered.address)
     }
 
     /// Tries, the first time, to read the peer's canary.

@@ -355,6 +355,9 @@ impl Hold<'_> {
     }
 
     fn sleep(&mut self, done: &mut impl FnMut(&mut Hold) -> Result<bool>) -> Result<()> {
+        if self.engine.channel.leave_late() {
+            return Ok(());
+        }
         let bed = self.engine.channel.announce_sleep();
         self.engine.asleep = true;
         let stay = !self.progress(None)? && !done(self)?;

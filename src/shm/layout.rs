@@ -4,7 +4,7 @@
 //! | JobHeader 4K | contexts 128K | RankBlock 4K x P
 //! | for each receiver: credits, slots, byte rings, one of each per sender (first touched by the receiver)
 //! | for each sender:   marks 4K, cells 1M                             (first touched by the sender)
-//! | for each sender:   offers 1M
+//! | for each sender:   offers 2M
 //! | fates 128K | for each rank: votes 1M |
 //! | for each rank:     zone: memory it shares on demand (zone.rs)
 //! ```

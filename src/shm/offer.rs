@@ -3,11 +3,13 @@
 //! ```text
 //!           owner            receiver           owner
 //!   FREE  ---------> OFFERED <--------> TAKEN  -------> FREE      (after the receiver's FIN)
-//!                       |  owner withdraws
-//!                       +---------------------------->  FREE
+//!                       |  owner withdraws  ^
+//!                       +-------------------|-------->  FREE
+//!                       |  owner moves it   | receiver
+//!                       +---------------> MOVED
 //! ```
 //! Only the owner leaves FREE, only it returns there; OFFERED is left by a compare-and-swap, so a
-//! message is either taken or withdrawn. The word carries the use count of the descriptor, so that
+//! message is either taken or withdrawn or moved: the owner has kept a copy at another address. The word carries the use count of the descriptor, so that
 //! an offer kept after its withdrawal is recognised.
 //!
 //! A message that both sides copy is cut into chunks: the receiver claims them from the front, the owner
@@ -16,7 +18,7 @@
 //! with each opening.
 //!
 //! ```text
-//!   word: use count 30 | state 2     done 32     claims: from the back 32 | from the front 32
+//!   word: use count 29 | state 3     done 32     claims: from the back 32 | from the front 32     moved: address 64
 //! ```
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
@@ -27,14 +29,18 @@ pub const OFFERS: usize = 1 << 16;
 const FREE: u32 = 0;
 const OFFERED: u32 = 1;
 const TAKEN: u32 = 2;
+/// Set beside OFFERED (drawn as MOVED) and beside TAKEN after that.
+const MOVED: u32 = 4;
+const STATE: u32 = 3;
 
 /// One descriptor. Zero is free.
-#[repr(C, align(16))]
+#[repr(C, align(32))]
 #[derive(Debug, Default)]
 pub struct Offer {
     word: AtomicU32,
     done: AtomicU32,
     claims: AtomicU64,
+    moved: AtomicU64,
 }
 
 /// Most chunks of a message.
@@ -56,37 +62,50 @@ pub struct Junk;
 impl Offer {
     /// Owner: offers a message under this free descriptor; the use number goes with the offer.
     pub fn open(&self) -> u32 {
-        let usage = (self.word.load(Ordering::Relaxed) >> 2).wrapping_add(1) & (u32::MAX >> 2);
+        let usage = (self.word.load(Ordering::Relaxed) >> STATE).wrapping_add(1) & (u32::MAX >> STATE);
         self.done.store(0, Ordering::Relaxed);
         self.claims.store(0, Ordering::Relaxed);
-        self.word.store(usage << 2 | OFFERED, Ordering::Release);
+        self.word.store(usage << STATE | OFFERED, Ordering::Release);
         usage
     }
 
     /// Receiver: takes the message; false when the sender has withdrawn it.
     pub fn take(&self, usage: u32) -> bool {
-        self.leave(usage, TAKEN)
+        self.leave(usage, OFFERED, TAKEN) || self.leave(usage, OFFERED | MOVED, TAKEN | MOVED)
+    }
+
+    /// Receiver of a taken message: where it lies now, if it has been moved.
+    pub fn moved(&self) -> Option<u64> {
+        let moved = self.word.load(Ordering::Relaxed) & MOVED != 0;
+        moved.then(|| self.moved.load(Ordering::Relaxed))
     }
 
     /// Receiver: gives the message it has taken back, for a later receive.
     pub fn give_back(&self, usage: u32) {
-        self.word.store(usage << 2 | OFFERED, Ordering::Release);
+        let moved = self.word.load(Ordering::Relaxed) & MOVED;
+        self.word.store(usage << STATE | OFFERED | moved, Ordering::Release);
     }
 
     /// Owner: withdraws the message; false when the receiver has taken it.
     pub fn withdraw(&self, usage: u32) -> bool {
-        self.leave(usage, FREE)
+        self.leave(usage, OFFERED, FREE)
+    }
+
+    /// Owner: the message lies at `address` from now on; false when the receiver has taken it.
+    pub fn move_to(&self, usage: u32, address: u64) -> bool {
+        self.moved.store(address, Ordering::Relaxed);
+        self.leave(usage, OFFERED, OFFERED | MOVED)
     }
 
     /// Owner: the transfer is over.
     pub fn close(&self) {
-        let usage = self.word.load(Ordering::Relaxed) >> 2;
-        self.word.store(usage << 2 | FREE, Ordering::Release);
+        let usage = self.word.load(Ordering::Relaxed) >> STATE;
+        self.word.store(usage << STATE | FREE, Ordering::Release);
     }
 
     /// Whether the offer still stands.
     pub fn stands(&self, usage: u32) -> bool {
-        self.word.load(Ordering::Acquire) == usage << 2 | OFFERED
+        self.word.load(Ordering::Acquire) & !MOVED == usage << STATE | OFFERED
     }
 
     /// Either side of a taken offer: claims one of `chunks` chunks, or learns that none is left.
@@ -124,8 +143,8 @@ impl Offer {
         }
     }
 
-    fn leave(&self, usage: u32, to: u32) -> bool {
-        let (from, to) = (usage << 2 | OFFERED, usage << 2 | to);
+    fn leave(&self, usage: u32, from: u32, to: u32) -> bool {
+        let (from, to) = (usage << STATE | from, usage << STATE | to);
         self.word
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
@@ -198,6 +217,24 @@ mod models {
             let withdrawn = offer.withdraw(usage);
             let taken = receiver.join().unwrap();
             assert!(withdrawn != taken);
+        });
+    }
+
+    #[test]
+    fn loom_a_message_is_taken_where_it_lies() {
+        loom::model(|| {
+            let offer = loom::sync::Arc::new(Offer::default());
+            let usage = offer.open();
+            let receiver = {
+                let offer = offer.clone();
+                loom::thread::spawn(move || {
+                    assert!(offer.take(usage));
+                    offer.moved()
+                })
+            };
+            let moved = offer.move_to(usage, 77);
+            // The owner frees the copy, or the program its buffer: the receiver must not look there.
+            assert_eq!(receiver.join().unwrap(), moved.then_some(77));
         });
     }
 

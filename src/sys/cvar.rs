@@ -65,6 +65,18 @@ cvars! {
         "bytes from which both sides copy a message by length alone; learning tries it from an eighth of this and begins with it from half of this";
     join_chunk "JOIN_CHUNK" 262144 4096..=1073741824
         "most bytes that one side copies at a time when both do";
+    skew "SKEW" 1 0..=1
+        "1: a receiver whose unexpected messages pile up tells its senders to send large ones by value; 0: it does not";
+    skew_queue "SKEW_QUEUE" 8 0..=1000000000
+        "unexpected messages from which a receiver counts as late";
+    skew_most "SKEW_MOST" 256 1..=1000000000
+        "unexpected messages from which no large message is sent by value";
+    skew_max "SKEW_MAX" 262144 1..=1073741824
+        "bytes up to which messages to a late receiver are sent by value";
+    late_max "LATE_MAX" 262144 0..=1073741824
+        "longest message, in bytes, that a sender about to sleep copies to memory of its own so that its program goes on; 0: none";
+    late_room "LATE_ROOM" 4194304 0..=1099511627776
+        "bytes of such messages that a rank keeps at most";
     ring_max "RING_MAX" 8192 0..=1073741824
         "bytes up to which a message goes through the pair's ring rather than the sender's cells (at most a quarter of the ring)";
     cells_batch "CELLS_BATCH" 4 1..=16

@@ -303,7 +303,9 @@ impl State {
     fn portion(&mut self, from: u32, envelope: Envelope, portion: &Portion) -> Result<()> {
         let total = portion.total as usize;
         if portion.offset == 0 {
-            let stream = match self.engine.posted.take(envelope) {
+            let posted = self.engine.posted.take(envelope);
+            self.note_arrival(from, posted.is_some())?;
+            let stream = match posted {
                 Some(key) => {
                     if let Some(receive) = self.receive(key) {
                         receive.stage = Stage::Coming(Coming {
@@ -424,12 +426,20 @@ impl State {
         Ok(())
     }
 
+    /// Lets the channel see whether this rank is late for a large message.
+    fn note_arrival(&mut self, from: u32, expected: bool) -> Result<()> {
+        let queue = self.engine.unexpected.len() + usize::from(!expected);
+        self.engine.channel.note_arrival(from, expected, queue).map_err(fault)
+    }
+
     /// Claims the offer before it takes a posted receive, so that the receive is not taken in vain.
     fn offer(&mut self, envelope: Envelope, offered: Offered) -> Result<()> {
         if !self.engine.channel.claim(&offered) {
             return Ok(());
         }
-        match self.engine.posted.take(envelope) {
+        let posted = self.engine.posted.take(envelope);
+        self.note_arrival(offered.from, posted.is_some())?;
+        match posted {
             Some(key) => self.bring(key, envelope, &offered),
             None => {
                 self.engine.channel.give_back(&offered);

@@ -59,6 +59,10 @@ impl Bytes for Buffer {
         self.is_in_a_row().then_some(self.address)
     }
 
+    fn kept(&self) -> Self {
+        Buffer::kept(self)
+    }
+
     #[inline]
     unsafe fn take(&self, position: usize, to: *mut u8, len: usize) {
         // SAFETY: the caller's promise; the program owns the buffer until the operation is over.
@@ -175,7 +179,11 @@ fn start_send(
     let plan = channel.plan(to, buffer);
     if mode == Mode::Synchronous || plan.is_some() {
         let way = plan.unwrap_or(Way::Cells);
-        if let Some(id) = channel.offer(to, envelope, buffer, key, way).map_err(fault)? {
+        let may_leave = mode != Mode::Synchronous;
+        if let Some(id) = channel
+            .offer(to, envelope, buffer, key, way, may_leave)
+            .map_err(fault)?
+        {
             if let Some(request) = state.requests.get_mut(key) {
                 request.kind = Kind::Send(Some(id));
             }

@@ -1,0 +1,245 @@
+//! What a sender does whose receiver is late.
+//!
+//! *Skew* (Chai 2008 §4.2): a receiver whose queue of unexpected messages stays long tells the senders of large
+//! messages to send them by value up to a higher threshold, so that they run ahead instead of waiting for it; when
+//! it keeps up again, or when its queue becomes so long that its memory matters, it tells them otherwise.
+//!
+//! *Leaving*: a sender that would fall asleep copies the messages which it has offered, and nobody has taken, into
+//! memory of its own and lets the program go on. The offers stand, at new addresses.
+
+use super::packet::{Record, Way};
+use super::{Bytes, Channel, Fault};
+use crate::sys::cvar::Settings;
+
+/// Arrivals in a row, more or less, that make a receiver late, or one that keeps up.
+const STREAK: u32 = 16;
+
+/// What a receiver has told a sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Level {
+    /// The thresholds of the control variables.
+    #[default]
+    Usual = 0,
+    /// Large messages by value up to `NEARMPI_SKEW_MAX`.
+    Raised = 1,
+    /// None of them by value.
+    Flooded = 2,
+}
+
+/// How late a receiver is for one sender.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lateness {
+    streak: u32,
+    told: Level,
+}
+
+impl Level {
+    pub(super) fn of(number: u8) -> Option<Level> {
+        [Level::Usual, Level::Raised, Level::Flooded]
+            .get(usize::from(number))
+            .copied()
+    }
+}
+
+impl Lateness {
+    /// A large message has come, expected or into a queue of `queue` messages; what to tell its sender, if
+    /// anything.
+    fn arrival(&mut self, expected: bool, queue: usize, settings: &Settings) -> Option<Level> {
+        let (long, most) = (settings.skew_queue as usize, settings.skew_most as usize);
+        match !expected && queue > long {
+            true => self.streak = (self.streak + 1).min(STREAK),
+            false => self.streak = self.streak.saturating_sub(1),
+        }
+        let level = match self.told {
+            _ if queue > most => Level::Flooded,
+            Level::Flooded if queue > most / 2 => Level::Flooded,
+            _ if self.streak == STREAK => Level::Raised,
+            Level::Raised if self.streak > 0 => Level::Raised,
+            _ => Level::Usual,
+        };
+        (level != self.told).then(|| {
+            self.told = level;
+            level
+        })
+    }
+}
+
+impl<B: Bytes> Channel<B> {
+    /// A large message from `from` has found its receive, or has joined a queue of now `queue` unexpected messages.
+    ///
+    /// # Errors
+    /// A [`Fault`] when the ring to the sender makes no sense.
+    pub fn note_arrival(&mut self, from: u32, expected: bool, queue: usize) -> Result<(), Fault> {
+        if self.settings.skew == 0 {
+            return Ok(());
+        }
+        let lateness = &mut self.lateness[from as usize];
+        if let Some(level) = lateness.arrival(expected, queue, &self.settings) {
+            self.counters.levels += 1;
+            self.control(from, Record::level(level as u8))?;
+        }
+        Ok(())
+    }
+
+    /// The receiver `from` has told a level.
+    pub(super) fn set_level(&mut self, from: u32, number: u8) -> Result<(), Fault> {
+        self.levels[from as usize] = Level::of(number).ok_or(Fault { from })?;
+        Ok(())
+    }
+
+    /// Whether a message of `len` bytes to `to`, with a choice of `way`, waits for its receiver.
+    pub(super) fn waits(&self, to: u32, len: usize, way: Way) -> bool {
+        let offer_min = self.settings.offer_min as usize;
+        match self.levels[to as usize] {
+            Level::Usual => way != Way::Cells || len >= offer_min,
+            Level::Raised => len >= offer_min.max(self.settings.skew_max as usize),
+            Level::Flooded => true,
+        }
+    }
+
+    /// Before a sleep: ends the sends whose messages nobody has taken and that may be kept; whether there were any.
+    pub fn leave_late(&mut self) -> bool {
+        let (longest, room) = (self.settings.late_max as usize, self.settings.late_room as usize);
+        let before = self.sent.len();
+        for index in 0..self.offers.slots() {
+            let Some((usage, buffer)) = self.offers.may_leave(index) else {
+                continue;
+            };
+            if buffer.len() > longest || self.offers.kept + buffer.len() > room {
+                continue;
+            }
+            let kept = buffer.kept();
+            let moved = kept.in_a_row().zip(self.segment.offer(self.me, index));
+            if let Some((address, offer)) = moved
+                && offer.move_to(usage, address as u64)
+            {
+                self.counters.left += 1;
+                self.sent.extend(self.offers.leave(index, kept));
+            }
+        }
+        self.sent.len() > before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Arrival;
+    use super::super::joint::tests::{LEN, Plain, channels, drain};
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings::read(|_| None).unwrap()
+    }
+
+    #[test]
+    fn a_receiver_that_stays_late_raises_the_threshold_and_lowers_it_when_it_keeps_up() {
+        let (mut lateness, settings) = (Lateness::default(), settings());
+        let mut told = Vec::new();
+        for _ in 0..STREAK {
+            assert_eq!(told, []);
+            told.extend(lateness.arrival(false, 20, &settings));
+        }
+        assert_eq!(told, [Level::Raised]);
+        // Now and then a message that is expected changes nothing.
+        for turn in 0..100 {
+            told.extend(lateness.arrival(turn % 3 == 0, 20, &settings));
+        }
+        assert_eq!(told, [Level::Raised]);
+        for _ in 0..STREAK {
+            told.extend(lateness.arrival(true, 2, &settings));
+        }
+        assert_eq!(told, [Level::Raised, Level::Usual]);
+    }
+
+    #[test]
+    fn a_short_queue_is_no_skew() {
+        let mut lateness = Lateness::default();
+        let settings = settings();
+        assert!((0..1000).all(|_| lateness.arrival(false, 3, &settings).is_none()));
+    }
+
+    #[test]
+    fn a_flood_ends_sending_by_value_until_half_of_it_is_gone() {
+        let (mut lateness, settings) = (Lateness::default(), settings());
+        let most = settings.skew_most as usize;
+        assert_eq!(lateness.arrival(false, most + 1, &settings), Some(Level::Flooded));
+        assert_eq!(lateness.arrival(true, most / 2 + 1, &settings), None);
+        assert_eq!(lateness.arrival(true, most / 2, &settings), Some(Level::Usual));
+    }
+
+    #[test]
+    fn a_sender_does_as_its_receiver_tells_it() {
+        let (mut sender, mut receiver) = channels();
+        let mut bytes = vec![1u8; LEN];
+        let at = bytes.as_mut_ptr();
+        let (few, many, huge) = (Plain(at, 20_000), Plain(at, 100_000), Plain(at, LEN));
+        let offered = |sender: &mut Channel<Plain>| [&few, &many, &huge].map(|buffer| sender.plan(1, buffer).is_some());
+        assert_eq!(offered(&mut sender), [false, true, true]);
+        for (level, plan) in [
+            (Level::Raised, [false, false, true]),
+            (Level::Flooded, [true; 3]),
+            (Level::Usual, [false, true, true]),
+        ] {
+            receiver.control(0, Record::level(level as u8)).unwrap();
+            assert!(matches!(sender.poll(None), Ok(None)));
+            assert_eq!(offered(&mut sender), plan, "{level:?}");
+        }
+        receiver.control(0, Record::level(3)).unwrap();
+        assert!(matches!(sender.poll(None), Err(Fault { from: 1 })));
+    }
+
+    #[test]
+    fn a_message_that_has_left_is_received_from_where_it_is_kept() {
+        for one_copy in [true, false] {
+            let (mut sender, mut receiver) = channels();
+            if !one_copy {
+                receiver.settings.one_copy = 0;
+            }
+            let len = 100_000;
+            let mut source: Vec<u8> = (0..len).map(|at| at as u8).collect();
+            let message = Plain(source.as_mut_ptr(), len);
+            let id = sender.offer(1, 5, &message, 3, Way::Pull, true).unwrap().unwrap();
+            let Ok(Some(Arrival::Offer { offered, .. })) = receiver.poll(None) else {
+                panic!("no offer came");
+            };
+            // Taken and given back, as by a receive that does not match.
+            assert!(receiver.claim(&offered));
+            assert!(!sender.leave_late(), "a taken message stays");
+            receiver.give_back(&offered);
+            assert!(sender.leave_late());
+            assert!(matches!(sender.poll(None), Ok(Some(Arrival::Sent(3)))));
+            assert!(!sender.is_flushed() && sender.open_sends().count() == 0);
+            assert!(
+                !sender.leave_late() && !sender.withdraw(id),
+                "it leaves once and stays sent"
+            );
+            source.fill(0xee);
+            assert!(receiver.stands(&offered) && receiver.claim(&offered));
+            receiver.give_back(&offered);
+            assert!(receiver.claim(&offered), "after a look in vain as well");
+            let mut target = vec![0u8; len];
+            let into = Plain(target.as_mut_ptr(), len);
+            receiver.bring(&offered, &into, len, 7).unwrap();
+            while !sender.is_flushed() {
+                assert!(matches!(sender.poll(None), Ok(None)));
+                drain(&mut receiver, &into);
+            }
+            assert!((0..len).all(|at| target[at] == at as u8), "one copy: {one_copy}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_or_synchronous_stays() {
+        let (mut sender, _receiver) = channels();
+        sender.settings.late_max = 50_000;
+        sender.settings.late_room = 50_000;
+        let mut bytes = vec![1u8; LEN];
+        let at = bytes.as_mut_ptr();
+        for (len, may_leave) in [(60_000, true), (40_000, false), (40_000, true), (40_000, true)] {
+            sender.offer(1, 5, &Plain(at, len), 3, Way::Pull, may_leave).unwrap();
+        }
+        assert!(sender.leave_late());
+        assert_eq!((sender.counters.left, sender.open_sends().count()), (1, 3));
+    }
+}
