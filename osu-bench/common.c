@@ -21,10 +21,11 @@ static void usage(FILE *to)
         {'W', "  -W, --window-size N         messages sent before an answer"},
         {'f', "  -f, --full                  minimum, maximum and iterations as well"},
         {'t', "  -t, --num_threads N         receiving threads"},
+        {'s', "      --settle MS             exchange messages that long before anything is measured"},
         {'F', "      --fresh                 rewrite each message before it is sent and read it when it has come"}};
     fprintf(to, "%s: %s\n", program, running->title);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        if (strchr(running->letters, lines[i].letter)) {
+        if (lines[i].letter == 's' || strchr(running->letters, lines[i].letter)) {
             fprintf(to, lines[i].text, options.unit ? options.unit : "bytes");
             fputc('\n', to);
         }
@@ -94,7 +95,7 @@ static void parse(int argc, char **argv)
 {
     struct option names[MOST] = {
         {"message-size", 1, 0, 'm'}, {"iterations", 1, 0, 'i'}, {"warmup", 1, 0, 'x'}, {"validation", 0, 0, 'c'},
-        {"window-size", 1, 0, 'W'}, {"full", 0, 0, 'f'}, {"num_threads", 1, 0, 't'}, {"fresh", 0, 0, 'F'},
+        {"window-size", 1, 0, 'W'}, {"full", 0, 0, 'f'}, {"num_threads", 1, 0, 't'}, {"fresh", 0, 0, 'F'}, {"settle", 1, 0, 's'},
         {"help", 0, 0, 'h'}, {"version", 0, 0, 'v'}};
     int letter, used = 0;
     while (names[used].name)
@@ -107,6 +108,10 @@ static void parse(int argc, char **argv)
             leave(letter == 'v');
         if (letter >= FIRST_EXTRA) {
             *options.extra[letter - FIRST_EXTRA].value = optarg ? optarg : "";
+            continue;
+        }
+        if (letter == 's') {
+            options.settle = (int)number(optarg, 0);
             continue;
         }
         if (letter == '?' || !strchr(running->letters, letter))
@@ -126,6 +131,24 @@ static void parse(int argc, char **argv)
         refuse("this benchmark takes options only");
 }
 
+/* Pairs of ranks exchange messages for a while, so that clocks are up and a virtual machine's host has found out that both
+ * CPUs are busy with each other: what starts quickly would otherwise be measured before, what starts slowly after. */
+static void settle(void)
+{
+    int peer = rank ^ 1, go = 1;
+    double until = MPI_Wtime() + options.settle / 1e3;
+    while (peer < ranks && go) {
+        if (rank < peer) {
+            go = MPI_Wtime() < until;
+            MPI_Send(&go, 1, MPI_INT, peer, 1, MPI_COMM_WORLD);
+        }
+        MPI_Recv(&go, 1, MPI_INT, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank > peer)
+            MPI_Send(&go, 1, MPI_INT, peer, 1, MPI_COMM_WORLD);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 void begin(int *argc, char ***argv, const Benchmark *benchmark, int level)
 {
     int provided;
@@ -138,6 +161,8 @@ void begin(int *argc, char ***argv, const Benchmark *benchmark, int level)
     parse(*argc, *argv);
     if (provided < level)
         refuse("the MPI library does not provide the thread level");
+    if (options.settle)
+        settle();
     if (rank)
         return;
     printf("\n# OSU %s v7.0 (nearmpi's own program, same output)\n", benchmark->title);

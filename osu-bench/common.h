@@ -21,6 +21,7 @@ typedef struct {
     int window;
     int validate, full, fresh;
     int threads;
+    int settle;                             /* ms before anything is measured */
     const char *unit;                       /* of -m; NULL: bytes */
     const struct Extra *extra;              /* ends with a NULL name; NULL: none */
 } Options;

@@ -51,6 +51,8 @@ class Mpis:
     def command(self, name, job):
         """Words and environment for a job under one MPI; None where it cannot run."""
         options = shlex.split(job.get("options", ""))
+        if job.get("settle") and not job["program"].startswith(("IMB", "init")) and not job.get("tool"):
+            options += ["--settle", str(job["settle"])]
         if name == "hardware":
             return [str(self.binaries / "mpich" / "limits")] + shlex.split(job["hardware"]), {}
         mpi, *settings = name.split("+")
@@ -220,7 +222,7 @@ def suite(mpis, args):
         return 0
     folder = pathlib.Path(args.results) / "data"
     if args.missing:
-        chosen = [job for job in chosen if not (folder / f"{job['name']}.json").exists()]
+        chosen = [job for job in chosen if not measured(folder / f"{job['name']}.json")]
     wanted = set(args.mpi.split(","))
     versions, say = {}, Progress()
     folder.mkdir(parents=True, exist_ok=True)
@@ -246,8 +248,17 @@ def suite(mpis, args):
             "commit": args.commit, "versions": {name: versions[name] for name in versions if name in {n.split("+")[0] for n in job["mpis"]}},
             "commands": {name: strip(shlex.join(made[0])) for name, made in commands.items() if made}, "text": strip(text),
         }
-        (folder / f"{job['name']}.json").write_text(compact(record))
+        if any(rounds) or text:  # never old numbers replaced by none
+            (folder / f"{job['name']}.json").write_text(compact(record))
     return 0
+
+
+def measured(path):
+    """Whether there is a result with anything in it."""
+    if not path.exists():
+        return False
+    record = json.loads(path.read_text())
+    return any(record["rounds"]) or bool(record.get("text"))
 
 
 def neutral(text, places):

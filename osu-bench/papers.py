@@ -109,7 +109,19 @@ def counts(results, item):
     return lines
 
 
-SPECIAL = {"memory": memory, "deviation": deviation, "single": single, "counts": counts}
+def shares(results, item):
+    """Mercier 2009 table 3: how much stays on a node under each policy, of what nearmpi-place printed."""
+    policies = ("rr", "regroup", "placed", "placed-reverse")
+    lines = ["| program | the paper: round robin | placed | here: " + " | ".join(policies) + " |", "|---|" + "--:|" * 6]
+    for name in item["jobs"]:
+        if name in results:
+            rows = {words[0]: words for line in results[name].rest["text"].splitlines() if (words := line.split())}
+            left = [f"{100 - float(rows[policy][-1].rstrip('%')):.0f}%" if policy in rows else "-" for policy in policies]
+            lines.append(f"| {results[name].job['text'].split()[2]} | " + " | ".join([f"{part}%" for part in item["paper"][name]] + left) + " |")
+    return lines
+
+
+SPECIAL = {"memory": memory, "deviation": deviation, "single": single, "counts": counts, "shares": shares}
 
 
 def entry(results, item):
@@ -126,6 +138,8 @@ def entry(results, item):
     for name in there:
         result = results[name]
         commands = next(iter(result.rest["commands"].values()), "")
+        if "text" in result.job and "kind" in item:
+            continue
         if "text" in result.job:
             lines += [f"`{result.job['text']}`", "", "```", result.rest["text"].rstrip(), "```", ""]
             continue

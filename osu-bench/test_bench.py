@@ -175,6 +175,10 @@ class Pages(unittest.TestCase):
         self.assertIn("| 8 | 2.00 ± 70.7% | 3.00 ± 47.1% | 3.00 ± 47.1% |", lines)
         lines = papers.single({"latency": result(TWO)}, {"jobs": ["latency"]})
         self.assertEqual(lines[-1], "| 2 | 4.00 | 2.00 | 8.00 | 2.00 | 2.00 to 2.00 |")
+        placed = result([], text="nearmpi-place --pattern bt.C.64", mpis=[])
+        placed.rest["text"] = "policy  cost  near  far\nrr  1e3  10.0%  66.7%\nplaced  9e2  50.0%  43.8%\n"
+        lines = papers.shares({"bt": placed}, {"jobs": ["bt"], "paper": {"bt": [56, 69]}})
+        self.assertEqual(lines[-1], "| bt.C.64 | 56% | 69% | 33% | - | 56% | - |")
         cache = result([{"nearmpi": {"all": [100.0, 20.0]}}], values=["D refs", "D1 misses"])
         self.assertIn("| nearmpi | 100 | 20 | 2 |", papers.counts({"cache": cache}, {"jobs": ["cache"], "messages": {"cache": 10}}))
 
@@ -264,6 +268,19 @@ class Running(unittest.TestCase):
         job = {"program": "IMB-MPI1", "options": "Alltoall", "np": 2}
         self.assertIsNone(self.mpis.command("ompi5", job))
         self.assertEqual(self.mpis.command("nearmpi", job)[0][3:], [str(self.root / "peers/impi/bin/IMB-MPI1"), "Alltoall"])
+
+    def test_only_what_has_numbers_counts_as_measured(self):
+        path = self.root / "x.json"
+        self.assertFalse(compare.measured(path))
+        for rounds, text, expected in (([{}, {}], "", False), ([{"nearmpi": {"8": [1.0]}}], "", True), ([], "0 10", True)):
+            path.write_text(compare.compact({"job": {}, "text": text, "rounds": rounds}))
+            self.assertEqual(compare.measured(path), expected)
+
+    def test_settling(self):
+        job = {"program": "latency", "options": "-m 8:8", "np": 2, "settle": 300}
+        self.assertEqual(self.mpis.command("mpich5", job)[0][-2:], ["--settle", "300"])
+        self.assertNotIn("--settle", self.mpis.command("mpich5", dict(job, program="IMB-MPI1"))[0])
+        self.assertNotIn("--settle", self.mpis.command("mpich5", dict(job, program="init"))[0])
 
     def test_commands_whose_words_are_the_result(self):
         self.assertEqual(compare.words(self.root / "near", "mpirun").splitlines()[1], "8 1.0")
