@@ -161,9 +161,9 @@ def page(results):
     used = {name: results[name] for paper in papers["paper"] for item in paper["item"] for name in item.get("jobs", []) if name in results}
     lines = ["# The five papers, measured here", "",
              "Made by `scripts/bench report` from results/data; do not edit. nearmpi implements what five papers propose. For each of their figures",
-             "and tables that this kind of machine can repeat, here is the paper's claim, our number with the mechanism and without it (the setting",
-             "that switches it off stands beside the name; `nearmpi-info --cvars` lists all), and the other MPIs. A cost ratio below 1 is better for",
-             "the one named first, for bandwidths too.", ""]
+             "and tables that this kind of machine can repeat, here is the paper's claim, our number with the mechanism and without it, and the other",
+             "MPIs. What switches a mechanism stands beside the name: `nearmpi WAY=1` ran with NEARMPI_WAY=1 (`nearmpi-info --cvars` lists all",
+             "settings). A cost ratio below 1 is better for the one named first, for bandwidths too.", ""]
     if used:
         lines += [f"Machine: {'; '.join(sorted({hardware(result) for result in used.values()}))}.", ""]
     lines += [papers["limits"].strip(), ""]

@@ -92,6 +92,7 @@ def page(results, suite, figures):
     lines += ["", "Every MPI runs in turn in each round. A ratio is our cost in parts of the best other MPI's in the same round: below 1",
               "is better for us, for bandwidths too. Shown are medians over the rounds; the spread is the least and the most of the",
               "rounds. *better* and **worse**: every round says so; *level*: the rounds differ. The best of the others is in italics.",
+              "`nearmpi WAY=1` ran with the setting NEARMPI_WAY=1.",
               "", "## In short", ""]
     lines += headlines(results, suite)[0]
     lines += ["", "## Every benchmark", "", "| benchmark | ranks | sizes better | level | worse | mean ratio | worst ratio |",

@@ -7,9 +7,9 @@ NAMES = {"nearmpi": "nearmpi", "mpich5": "MPICH 5", "mpich4": "MPICH 4", "impi":
 
 
 def named(name):
-    """MPI's name for people; settings stay as they are."""
+    """MPI's name for people; WAY=1 stands for the setting NEARMPI_WAY=1."""
     mpi, *settings = name.split("+")
-    return " ".join([NAMES.get(mpi, mpi)] + settings)
+    return " ".join([NAMES.get(mpi, mpi)] + [setting.removeprefix("NEARMPI_") for setting in settings])
 
 
 def size(key, unit="bytes"):
