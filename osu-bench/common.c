@@ -131,8 +131,8 @@ static void parse(int argc, char **argv)
         refuse("this benchmark takes options only");
 }
 
-/* Pairs of ranks exchange messages for a while, so that clocks are up and a virtual machine's host has found out that both
- * CPUs are busy with each other: what starts quickly would otherwise be measured before, what starts slowly after. */
+/* Pairs of ranks exchange messages for a while, so that clocks are up and a virtual machine's host, which moves CPUs that
+ * stay busy, has done so: what starts quickly would otherwise be measured before that, what starts slowly after. */
 static void settle(void)
 {
     int peer = rank ^ 1, go = 1;

@@ -115,6 +115,15 @@ class Result:
                 ratios.append(max(theirs) / mine if higher else mine / min(theirs))
         return ratios
 
+    def cost_at_best(self, key, column=0):
+        """The same of everyone's best round, for machines whose CPUs are now near each other and now far; None without."""
+        higher = higher_is_better(self.job["values"][column])
+        at = {name: (max if higher else min)(values) for name in [self.ours()] + self.peers() if (values := self.values(name, key, column))}
+        mine = at.pop(self.ours(), None)
+        if not mine or not any(at.values()):
+            return None
+        return max(at.values()) / mine if higher else mine / min(filter(None, at.values()))
+
     def best(self, key, column=0):
         """The peer with the best median."""
         at = {name: self.median(name, key, column) for name in self.peers()}

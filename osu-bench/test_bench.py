@@ -100,6 +100,12 @@ class Statistics(unittest.TestCase):
     def test_a_round_without_one_of_them_is_left_out(self):
         self.assertEqual(result(TWO + [{"mpich5": {"8": [1.0]}}, {"nearmpi": {"8": [1.0]}}]).costs("8"), [0.5, 1.5])
 
+    def test_best_rounds(self):
+        self.assertEqual(result(TWO).cost_at_best("8"), 0.5)
+        self.assertEqual(result(TWO).cost_at_best("64"), 2.0)
+        self.assertEqual(result(TWO, values=["MB/s"]).cost_at_best("8"), 4 / 3)
+        self.assertIsNone(result(TWO).cost_at_best("16"))
+
     def test_verdicts(self):
         self.assertEqual([verdict(costs) for costs in ([0.5, 0.9], [0.5, 1.5], [1.1, 2.0], [])], ["better", "level", "worse", ""])
 
@@ -111,9 +117,9 @@ class Statistics(unittest.TestCase):
 class Pages(unittest.TestCase):
     def test_a_loss_is_shown(self):
         text = tables.table(result(TWO))
-        self.assertIn("| 64 | 4.00 | *2.00* | 8.00 | 2.00 | 2.00 to 2.00 | **worse** |", text)
+        self.assertIn("| 64 | 4.00 | *2.00* | 8.00 | 2.00 | 2.00 to 2.00 | **worse** | 2.00 |", text)
         self.assertIn("| 8 | 2.00 | *3.00* | 3.00 |", text)
-        self.assertIn("0.50 to 1.50 | level |", text)
+        self.assertIn("0.50 to 1.50 | level | 0.50 |", text)
 
     def test_headline(self):
         line = report.headline({"latency": result(TWO)}, {"what": "x", "job": "latency", "from": 8, "to": 64})
