@@ -34,7 +34,7 @@ def hardware(result):
 
 
 def versions(result):
-    return {name: text for name, text in result.rest["versions"].items() if text}
+    return {name: text.split(", package")[0].split(": MPI for")[0] for name, text in result.rest["versions"].items() if text}
 
 
 def summary(result, column=0):

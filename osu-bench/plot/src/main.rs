@@ -162,7 +162,7 @@ where
         .build_cartesian_2d(x, y)?;
     chart
         .configure_mesh()
-        .light_line_style(BLACK.mix(0.05))
+        .max_light_lines(0)
         .bold_line_style(BLACK.mix(0.15))
         .x_desc(&figure.x.label)
         .y_desc(&figure.y.label)
