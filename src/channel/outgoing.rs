@@ -1,21 +1,21 @@
 //! # Safety
 //! Makes the ends of this rank's rings and pool, one each; copies messages into room that they reserved.
 //!
-//! The sending half of the channel: which path a message takes, what waits when a ring or the pool is
-//! full, and the descriptors of offered messages.
+//! The sending half of the channel: how a message takes its path, what waits when a ring or the pool is
+//! full.
 #![allow(unsafe_code)]
 
 use super::late::{Lateness, Level};
+use super::offers::{Offers, Open};
 use super::packet::{CELLS_PER_RECORD, OfferId, Portion, Record, Way, kind};
 use super::pull::Reach;
-use super::ways::{self, Choice, Ways};
+use super::ways::Ways;
 use super::{Bytes, Channel, Counters, Fault, Ticket};
-use crate::shm::offer::OFFERS;
-use crate::shm::pool::{CELL, Name, Pool};
+use crate::shm::pool::{CELL, Pool};
 use crate::shm::ring::{Consumer, Header, INLINE, INLINE_WORDS, Junk, Producer};
 use crate::shm::segment::{Block, Life, Segment};
 use crate::sys::cvar::Settings;
-use crate::sys::{clock, copy, cpu};
+use crate::sys::{copy, cpu};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,11 +28,11 @@ pub(super) struct Out<B> {
     /// Control records that found the ring full; they go before messages.
     controls: VecDeque<Record>,
     /// Messages in the order of their starting; only the first may be under way.
-    messages: VecDeque<Outgoing<B>>,
+    pub(super) messages: VecDeque<Outgoing<B>>,
 }
 
 /// A message that could not be sent at once, or not whole.
-struct Outgoing<B> {
+pub(super) struct Outgoing<B> {
     /// `None` for one that has left before.
     ticket: Option<Ticket>,
     what: What,
@@ -48,24 +48,6 @@ enum What {
     Stream { token: u32, id: OfferId },
     /// An offer whose record waits.
     Offer { record: Record },
-}
-
-/// Offers that are open, by descriptor.
-pub(super) struct Offers<B> {
-    open: Vec<Option<Open<B>>>,
-    free: Vec<u32>,
-    /// Bytes of messages that have left and are not fetched yet.
-    pub(super) kept: usize,
-}
-
-struct Open<B> {
-    /// `None` when the message has left: the program was told that it is sent.
-    ticket: Option<Ticket>,
-    may_leave: bool,
-    to: u32,
-    envelope: u64,
-    usage: u32,
-    buffer: B,
 }
 
 /// A message that has not left, or that nobody has taken.
@@ -118,11 +100,7 @@ impl<B: Bytes> Channel<B> {
             rings,
             pool,
             waiting: Vec::new(),
-            offers: Offers {
-                open: Vec::new(),
-                free: Vec::new(),
-                kept: 0,
-            },
+            offers: Offers::new(),
             ways: (0..ranks).map(|_| Ways::default()).collect(),
             habits: Default::default(),
             lateness: vec![Lateness::default(); ranks as usize],
@@ -145,55 +123,6 @@ impl<B: Bytes> Channel<B> {
             .store(&raw const *channel.canary as u64, Ordering::Relaxed);
         block.life.store(Life::Attached as u32, Ordering::Release);
         channel
-    }
-
-    /// How a message to `to` waits for its receiver and then travels; `None` when it goes by value at once.
-    #[inline]
-    pub fn plan(&mut self, to: u32, buffer: &B) -> Option<Way> {
-        let len = buffer.len();
-        if len < self.settings.one_copy_min.min(self.settings.offer_min) as usize {
-            return None;
-        }
-        let way = self.way(to, len, buffer.in_a_row().is_some());
-        self.waits(to, len, way).then_some(way)
-    }
-
-    fn way(&mut self, to: u32, len: usize, in_a_row: bool) -> Way {
-        let (one_copy_min, join_min) = (self.settings.one_copy_min as usize, self.settings.join_min as usize);
-        let at_hand = in_a_row && self.settings.one_copy != 0 && to != self.me;
-        match self.settings.way {
-            _ if !at_hand => Way::Cells,
-            1 => Way::Cells,
-            2 => Way::Pull,
-            3 => Way::Join,
-            4 if len < one_copy_min => Way::Cells,
-            4 if len < join_min => Way::Pull,
-            4 => Way::Join,
-            _ => self.learnt_way(to, len, one_copy_min, join_min),
-        }
-    }
-
-    /// Where learning has a choice: below `join_min` / 8 both sides are never worth it, above twice `join_min` one
-    /// side alone never is.
-    fn learnt_way(&mut self, to: u32, len: usize, one_copy_min: usize, join_min: usize) -> Way {
-        let pull = len >= one_copy_min && len < 2 * join_min;
-        let join = len >= join_min / 8;
-        let guess = match len {
-            _ if join && 2 * len >= join_min => Way::Join,
-            _ => Way::Cells,
-        };
-        let choice = Choice {
-            open: 1 | (pull as u8) << Way::Pull as u8 | (join as u8) << Way::Join as u8,
-            guess: self.habits[ways::class_of(len)].unwrap_or(guess),
-        };
-        let (queue, pool) = (&self.out[to as usize].messages, &self.pool);
-        let quiet = |last: Option<Name>| queue.is_empty() && last.is_none_or(|name| pool.is_back(name));
-        let ways = &mut self.ways[to as usize];
-        let way = ways.choose(len, choice, quiet, clock::nanoseconds);
-        if let Some(settled) = ways.settled(len) {
-            self.habits[ways::class_of(len)] = Some(settled);
-        }
-        way
     }
 
     /// Sends the `len` bytes at `data` if they go through the ring and that needs no waiting; false otherwise.
@@ -607,54 +536,5 @@ impl<B: Bytes> Channel<B> {
         }
         self.counters.cells += 1;
         Ok(true)
-    }
-}
-
-impl<B: Bytes> Offers<B> {
-    fn claim(&mut self) -> Option<u32> {
-        if let Some(index) = self.free.pop() {
-            return Some(index);
-        }
-        let index = self.open.len();
-        (index < OFFERS).then(|| {
-            self.open.push(None);
-            index as u32
-        })
-    }
-
-    fn release(&mut self, index: u32) -> Option<Open<B>> {
-        let open = self.open[index as usize].take();
-        self.free.push(index);
-        if let Some(Open {
-            ticket: None, buffer, ..
-        }) = &open
-        {
-            self.kept -= buffer.len();
-        }
-        open
-    }
-
-    /// Numbers of descriptors are below this.
-    pub(super) fn slots(&self) -> u32 {
-        self.open.len() as u32
-    }
-
-    /// The use and the buffer of the message under `index`, if it may leave and has not left.
-    pub(super) fn may_leave(&self, index: u32) -> Option<(u32, &B)> {
-        let open = self.open[index as usize].as_ref()?;
-        (open.may_leave && open.ticket.is_some()).then_some((open.usage, &open.buffer))
-    }
-
-    /// The message under `index` lies in `kept` from now on, and its send is over.
-    pub(super) fn leave(&mut self, index: u32, kept: B) -> Option<Ticket> {
-        let open = self.open[index as usize].as_mut()?;
-        self.kept += kept.len();
-        open.buffer = kept;
-        open.ticket.take()
-    }
-
-    fn find(&self, id: OfferId, to: u32) -> Option<&Open<B>> {
-        let open = self.open.get(id.index as usize)?.as_ref()?;
-        (open.usage == id.usage && open.to == to).then_some(open)
     }
 }

@@ -1,0 +1,85 @@
+//! The messages that this rank has offered, and those that have left but are not fetched yet.
+
+use super::packet::OfferId;
+use super::{Bytes, Ticket};
+use crate::shm::offer::OFFERS;
+
+/// Offers that are open, by descriptor.
+pub(super) struct Offers<B> {
+    pub(super) open: Vec<Option<Open<B>>>,
+    free: Vec<u32>,
+    /// Bytes of messages that have left and are not fetched yet.
+    pub(super) kept: usize,
+}
+
+/// An offered message.
+pub(super) struct Open<B> {
+    /// `None` when the message has left: the program was told that it is sent.
+    pub(super) ticket: Option<Ticket>,
+    pub(super) may_leave: bool,
+    pub(super) to: u32,
+    pub(super) envelope: u64,
+    pub(super) usage: u32,
+    pub(super) buffer: B,
+}
+
+impl<B: Bytes> Offers<B> {
+    /// None.
+    pub(super) fn new() -> Offers<B> {
+        Offers {
+            open: Vec::new(),
+            free: Vec::new(),
+            kept: 0,
+        }
+    }
+
+    /// The number of a free descriptor.
+    pub(super) fn claim(&mut self) -> Option<u32> {
+        if let Some(index) = self.free.pop() {
+            return Some(index);
+        }
+        let index = self.open.len();
+        (index < OFFERS).then(|| {
+            self.open.push(None);
+            index as u32
+        })
+    }
+
+    /// The descriptor is free again.
+    pub(super) fn release(&mut self, index: u32) -> Option<Open<B>> {
+        let open = self.open[index as usize].take();
+        self.free.push(index);
+        if let Some(Open {
+            ticket: None, buffer, ..
+        }) = &open
+        {
+            self.kept -= buffer.len();
+        }
+        open
+    }
+
+    /// Numbers of descriptors are below this.
+    pub(super) fn slots(&self) -> u32 {
+        self.open.len() as u32
+    }
+
+    /// The use and the buffer of the message under `index`, if it may leave and has not left.
+    pub(super) fn may_leave(&self, index: u32) -> Option<(u32, &B)> {
+        let open = self.open[index as usize].as_ref()?;
+        (open.may_leave && open.ticket.is_some()).then_some((open.usage, &open.buffer))
+    }
+
+    /// The message under `index` lies in `kept` from now on, and its send is over.
+    pub(super) fn leave(&mut self, index: u32, kept: B) -> Option<Ticket> {
+        let open = self.open[index as usize].as_mut()?;
+        self.kept += kept.len();
+        open.buffer = kept;
+        open.ticket.take()
+    }
+
+    /// The message to `to` under this name.
+    pub(super) fn find(&self, id: OfferId, to: u32) -> Option<&Open<B>> {
+        let open = self.open.get(id.index as usize)?.as_ref()?;
+        (open.usage == id.usage && open.to == to).then_some(open)
+    }
+}
