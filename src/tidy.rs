@@ -36,6 +36,7 @@ const UNSAFE: &[&str] = &[
     "src/mpi/op",
     "src/mpi/coll/machine.rs",
     "src/mpi/rma/",
+    "src/mpi/coll/board/",
     // The gate of MPI_THREAD_MULTIPLE.
     "src/mpi/world.rs",
     // Functions of libraries that are loaded when they are there.

@@ -12,49 +12,51 @@ use super::edge::*;
 use super::op::op as find_op;
 use super::types::*;
 use crate::fail;
-use crate::mpi::coll::machine::{self, Operation};
-use crate::mpi::coll::plan::{self, Blocks, Reduction, Root};
+use crate::mpi::coll::call::{self, Task};
+use crate::mpi::coll::machine;
+use crate::mpi::coll::plan::{Blocks, Reduction, Root};
+use crate::mpi::coll::signature::Call;
 use crate::mpi::coll::{next_started_tag, persistent_tag};
 use crate::mpi::comm::Comm;
 use crate::mpi::pt2pt::persistent;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
-/// Runs a planned operation to its end.
+/// Runs an operation to its end.
 #[inline]
-pub fn run(name: &'static str, comm: MPI_Comm, plan: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Operation>) -> c_int {
+pub fn run(name: &'static str, comm: MPI_Comm, task: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Task>) -> c_int {
     on_comm(name, comm, |hold, comm| {
-        let operation = plan(hold, comm)?;
-        machine::run(hold, operation)
+        let task = task(hold, comm)?;
+        call::perform(hold, comm, task)
     })
 }
 
-/// Starts a planned operation.
+/// Starts an operation.
 pub fn start(
     name: &'static str,
     comm: MPI_Comm,
     request: *mut MPI_Request,
-    plan: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Operation>,
+    task: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Task>,
 ) -> c_int {
     on_comm(name, comm, |hold, comm| {
         slice_mut(request, 1, "request")?;
-        let operation = plan(hold, comm)?;
+        let operation = task(hold, comm)?.plan(hold, comm);
         let key = machine::start(hold, Rc::new(operation), next_started_tag(comm))?;
         store(request, "request", Object::Request.handle(key))
     })
 }
 
-/// Keeps a planned operation as a persistent request.
+/// Keeps an operation as a persistent request.
 pub fn keep(
     name: &'static str,
     comm: MPI_Comm,
     request: *mut MPI_Request,
-    plan: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Operation>,
+    task: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Task>,
 ) -> c_int {
     on_comm(name, comm, |hold, comm| {
         slice_mut(request, 1, "request")?;
         let operation = persistent::Operation::Collective {
-            operation: Rc::new(plan(hold, comm)?),
+            operation: Rc::new(task(hold, comm)?.plan(hold, comm)),
             tag: persistent_tag(comm),
         };
         let key = persistent::create(hold, operation)?;
@@ -108,7 +110,7 @@ macro_rules! counted {
 
 plain! {
     MPI_Barrier, MPI_Ibarrier, MPI_Barrier_init, "§6.3",
-    () => |hold, comm| Ok(plan::barrier(comm, machine::is_crowded(hold)));
+    () => |_hold, _comm| Ok(Task::Barrier(Call::Barrier));
 }
 
 counted! {
@@ -214,7 +216,7 @@ counted! {
         sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op
     ) => |hold, comm| {
         let reduction = reduction(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op)?;
-        Ok(plan::allreduce(comm, machine::is_crowded(hold), &reduction))
+        Ok(Task::Allreduce(reduction))
     };
 
     MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, MPI_Reduce_scatter_block_init, "§6.10.1",
@@ -222,7 +224,7 @@ counted! {
         sendbuf: *const c_void, recvbuf: *mut c_void, recvcount: Count, datatype: MPI_Datatype, op: MPI_Op
     ) => |hold, comm| {
         let counts = vec![count(recvcount, "recvcount")?; comm.size() as usize];
-        reduce_scatter(hold, comm, sendbuf, recvbuf, &counts, datatype, op)
+        reduce_scatter(hold, comm, sendbuf, recvbuf, counts, datatype, op)
     };
 
     MPI_Reduce_scatter, MPI_Ireduce_scatter, MPI_Reduce_scatter_init, "§6.10.2",
@@ -230,7 +232,7 @@ counted! {
         sendbuf: *const c_void, recvbuf: *mut c_void, recvcounts: *const Count, datatype: MPI_Datatype, op: MPI_Op
     ) => |hold, comm| {
         let counts = counts(recvcounts, comm.size() as usize, "recvcounts")?;
-        reduce_scatter(hold, comm, sendbuf, recvbuf, &counts, datatype, op)
+        reduce_scatter(hold, comm, sendbuf, recvbuf, counts, datatype, op)
     };
 
     MPI_Scan, MPI_Iscan, MPI_Scan_init, "§6.11.1",
@@ -244,13 +246,13 @@ counted! {
     ) => |hold, comm| scan(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, true);
 }
 
-fn bcast(hold: &Hold, comm: &Rc<Comm>, buffer: Triple, root: c_int) -> Result<Operation> {
+fn bcast(hold: &Hold, comm: &Rc<Comm>, buffer: Triple, root: c_int) -> Result<Task> {
     let root = self::root(comm, root)?;
     let data = match root {
         Root::Beside => nothing(),
         _ => data(hold, buffer, "buffer")?,
     };
-    Ok(plan::bcast(comm, root, &data))
+    Ok(Task::Bcast(root, data))
 }
 
 fn gather(
@@ -260,7 +262,7 @@ fn gather(
     recv: impl FnOnce(&Hold) -> Result<Blocks>,
     root: c_int,
     regular: bool,
-) -> Result<Operation> {
+) -> Result<Task> {
     let root = self::root(comm, root)?;
     let at_root = is_root(comm, root);
     let in_place = at_root && !comm.is_inter() && is_in_place(send.0);
@@ -274,10 +276,7 @@ fn gather(
     if let (Some(send), Some(recv)) = (&send, &recv) {
         recv.refuse_overlap(send.address, comm.rank, send.is_empty())?;
     }
-    Ok(match regular {
-        true => plan::gather_regular(comm, root, send.as_ref(), recv),
-        false => plan::gather(comm, root, send.as_ref(), recv),
-    })
+    Ok(Task::Gather(root, send, recv, regular))
 }
 
 fn scatter(
@@ -287,7 +286,7 @@ fn scatter(
     recv: Triple,
     root: c_int,
     regular: bool,
-) -> Result<Operation> {
+) -> Result<Task> {
     let root = self::root(comm, root)?;
     let at_root = is_root(comm, root);
     let in_place = at_root && !comm.is_inter() && is_in_place(recv.0);
@@ -301,13 +300,10 @@ fn scatter(
     if let (Some(send), Some(recv)) = (&send, &recv) {
         send.refuse_overlap(recv.address, comm.rank, recv.is_empty())?;
     }
-    Ok(match regular {
-        true => plan::scatter_regular(comm, root, send, recv.as_ref()),
-        false => plan::scatter(comm, root, send, recv.as_ref()),
-    })
+    Ok(Task::Scatter(root, send, recv, regular))
 }
 
-fn allgather(hold: &Hold, comm: &Rc<Comm>, send: Triple, recv: Blocks) -> Result<Operation> {
+fn allgather(hold: &Hold, comm: &Rc<Comm>, send: Triple, recv: Blocks) -> Result<Task> {
     let in_place = !comm.is_inter() && is_in_place(send.0);
     let send = if in_place {
         None
@@ -317,7 +313,7 @@ fn allgather(hold: &Hold, comm: &Rc<Comm>, send: Triple, recv: Blocks) -> Result
     if let Some(send) = send.as_ref().filter(|_| !comm.is_inter()) {
         recv.refuse_overlap(send.address, comm.rank, send.is_empty())?;
     }
-    Ok(plan::allgather(comm, send.as_ref(), recv))
+    Ok(Task::Allgather(send, recv))
 }
 
 fn alltoall(
@@ -326,14 +322,14 @@ fn alltoall(
     sendbuf: *const c_void,
     send: impl FnOnce(&Hold) -> Result<Blocks>,
     recv: Blocks,
-) -> Result<Operation> {
+) -> Result<Task> {
     let in_place = !comm.is_inter() && is_in_place(sendbuf);
     let send = if in_place { None } else { Some(send(hold)?) };
     let same = send.as_ref().filter(|send| same_memory(send.address, recv.address));
     if same.is_some_and(|send| !send.is_empty() && !recv.is_empty()) {
         return aliased();
     }
-    Ok(plan::alltoall(comm, send, recv))
+    Ok(Task::Alltoall(send, recv))
 }
 
 /// Arguments of a reduction whose result every rank gets.
@@ -357,23 +353,16 @@ fn reduction(hold: &Hold, comm: &Comm, send: Triple, recvbuf: *mut c_void, op: M
     })
 }
 
-fn reduce(
-    hold: &Hold,
-    comm: &Rc<Comm>,
-    send: Triple,
-    recvbuf: *mut c_void,
-    op: MPI_Op,
-    root: c_int,
-) -> Result<Operation> {
+fn reduce(hold: &Hold, comm: &Rc<Comm>, send: Triple, recvbuf: *mut c_void, op: MPI_Op, root: c_int) -> Result<Task> {
     let root = self::root(comm, root)?;
     let reduction = match (root, comm.is_inter()) {
-        (Root::Beside, _) => return Ok(plan::bcast(comm, root, &nothing())),
+        (Root::Beside, _) => return Ok(Task::Bcast(root, nothing())),
         // Only the receive buffer counts at a root that reduces the other group's operands.
         (Root::Here, _) => operand(hold, (recvbuf, send.1, send.2), op, "recvbuf")?,
         (Root::Rank(_), false) if is_root(comm, root) => reduction(hold, comm, send, recvbuf, op)?,
         (Root::Rank(_), _) => operand(hold, send, op, "sendbuf")?,
     };
-    Ok(plan::reduce(comm, machine::is_crowded(hold), root, &reduction))
+    Ok(Task::Reduce(root, reduction))
 }
 
 /// Arguments of a reduction at a rank where one buffer counts: one that only contributes, or the root
@@ -396,10 +385,10 @@ fn reduce_scatter(
     comm: &Rc<Comm>,
     sendbuf: *const c_void,
     recvbuf: *mut c_void,
-    counts: &[usize],
+    counts: Vec<usize>,
     datatype: MPI_Datatype,
     op: MPI_Op,
-) -> Result<Operation> {
+) -> Result<Task> {
     let total: usize = counts.iter().sum();
     // A rank whose block is empty needs no receive buffer, unless its input lies there.
     let no_block = recvbuf.is_null() && counts[comm.rank as usize] == 0 && !is_in_place(sendbuf);
@@ -409,17 +398,10 @@ fn reduce_scatter(
         true => operand(hold, send, op, "sendbuf")?,
         false => reduction(hold, comm, send, recv, op)?,
     };
-    Ok(plan::reduce_scatter(comm, &reduction, counts))
+    Ok(Task::ReduceScatter(reduction, counts))
 }
 
-fn scan(
-    hold: &Hold,
-    comm: &Rc<Comm>,
-    send: Triple,
-    recvbuf: *mut c_void,
-    op: MPI_Op,
-    exclusive: bool,
-) -> Result<Operation> {
+fn scan(hold: &Hold, comm: &Rc<Comm>, send: Triple, recvbuf: *mut c_void, op: MPI_Op, exclusive: bool) -> Result<Task> {
     if comm.is_inter() {
         fail!(Comm, "prefix reductions are not defined on intercommunicators");
     }
@@ -428,7 +410,7 @@ fn scan(
         true => operand(hold, send, op, "sendbuf")?,
         false => reduction(hold, comm, send, recvbuf, op)?,
     };
-    Ok(plan::scan(comm, &reduction, exclusive))
+    Ok(Task::Scan(reduction, exclusive))
 }
 
 fn root(comm: &Comm, root: c_int) -> Result<Root> {

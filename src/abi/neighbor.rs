@@ -10,6 +10,7 @@ use super::coll_args::*;
 use super::edge::*;
 use super::types::*;
 use crate::fail;
+use crate::mpi::coll::call::Task;
 use crate::mpi::coll::neighbor::Neighbors;
 use crate::mpi::coll::plan::{self, Outgoing};
 use crate::mpi::comm::Comm;
@@ -30,7 +31,7 @@ counted! {
         let around = neighbors(comm)?;
         let send = data(hold, (sendbuf, sendcount.into(), sendtype), "sendbuf")?;
         let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), "recv")?;
-        Ok(plan::neighbor(comm, &around, Outgoing::Same(send), recv))
+        Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Same(send), recv)))
     };
 
     MPI_Neighbor_allgatherv, MPI_Ineighbor_allgatherv, MPI_Neighbor_allgatherv_init, "§8.6.1",
@@ -41,7 +42,7 @@ counted! {
         let around = neighbors(comm)?;
         let send = data(hold, (sendbuf, sendcount.into(), sendtype), "sendbuf")?;
         let recv = varying(hold, around.sources.len() as u32, recvbuf, recvcounts, displs, recvtype, "recv")?;
-        Ok(plan::neighbor(comm, &around, Outgoing::Same(send), recv))
+        Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Same(send), recv)))
     };
 
     MPI_Neighbor_alltoall, MPI_Ineighbor_alltoall, MPI_Neighbor_alltoall_init, "§8.6.2",
@@ -52,7 +53,7 @@ counted! {
         let around = neighbors(comm)?;
         let send = blocks(hold, (sendbuf, sendcount.into(), sendtype), "send")?;
         let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), "recv")?;
-        Ok(plan::neighbor(comm, &around, Outgoing::Blocks(send), recv))
+        Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Blocks(send), recv)))
     };
 
     MPI_Neighbor_alltoallv, MPI_Ineighbor_alltoallv, MPI_Neighbor_alltoallv_init, "§8.6.2",
@@ -64,7 +65,7 @@ counted! {
         let (to, from) = (around.destinations.len() as u32, around.sources.len() as u32);
         let send = varying(hold, to, sendbuf, sendcounts, sdispls, sendtype, "send")?;
         let recv = varying(hold, from, recvbuf, recvcounts, rdispls, recvtype, "recv")?;
-        Ok(plan::neighbor(comm, &around, Outgoing::Blocks(send), recv))
+        Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Blocks(send), recv)))
     };
 
     MPI_Neighbor_alltoallw, MPI_Ineighbor_alltoallw, MPI_Neighbor_alltoallw_init, "§8.6.2",
@@ -76,7 +77,7 @@ counted! {
         let (to, from) = (around.destinations.len() as u32, around.sources.len() as u32);
         let send = each(hold, to, sendbuf, sendcounts, sdispls, sendtypes, "send")?;
         let recv = each(hold, from, recvbuf, recvcounts, rdispls, recvtypes, "recv")?;
-        Ok(plan::neighbor(comm, &around, Outgoing::Blocks(send), recv))
+        Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Blocks(send), recv)))
     };
 }
 

@@ -387,6 +387,18 @@ impl<B: Bytes> Channel<B> {
         self.ring_bell(to);
     }
 
+    /// Tells `ranks` that something has been published which they may wait for.
+    #[inline]
+    pub fn ring_bells(&self, ranks: impl Iterator<Item = u32>) {
+        self.barriers.before_ringing();
+        for rank in ranks {
+            let bell = &self.segment.rank(rank).bell;
+            if bell.ring_on() {
+                futex::wake_all(bell.word());
+            }
+        }
+    }
+
     #[inline(always)]
     fn ring_bell(&self, to: u32) {
         let bell = &self.segment.rank(to).bell;

@@ -126,6 +126,26 @@ impl<B: Bytes> Channel<B> {
         offer.moved().or(offered.address)
     }
 
+    /// Copies `len` bytes at `address` of `peer`'s memory to `to`; false where that is not possible.
+    ///
+    /// # Safety
+    /// `to` has room for them.
+    pub unsafe fn read_memory(&mut self, peer: u32, address: u64, to: *mut u8, len: usize) -> bool {
+        let Some(pid) = self.process_of(peer) else {
+            return len == 0;
+        };
+        // SAFETY: the caller's promise.
+        let outcome = unsafe { cma::read(pid, address, to, len) };
+        self.counters.one_copies += u64::from(outcome.is_ok());
+        outcome.is_ok()
+    }
+
+    /// As if the kernel had refused to let this rank read `peer`'s memory.
+    #[cfg(test)]
+    pub fn never_read(&mut self, peer: u32) {
+        self.reach[peer as usize] = Reach::Never;
+    }
+
     /// Tries, the first time, to read the peer's canary.
     pub(super) fn reach_of(&mut self, peer: u32) -> Reach {
         if self.reach[peer as usize] == Reach::Unknown {

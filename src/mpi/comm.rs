@@ -14,6 +14,7 @@ pub mod inter;
 mod tests;
 
 use super::attr::Attributes;
+use super::coll::board::Boards;
 use super::context::Context;
 use super::errhandler::Errhandler;
 use super::error::Result;
@@ -23,7 +24,7 @@ use super::pt2pt::buffered::Account;
 use super::session::Session;
 use super::topo::Topology;
 use crate::fail;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 /// Which of a communicator's two message spaces: user messages and collectives never match each other.
@@ -46,9 +47,9 @@ pub struct Comm {
     pub group: Rc<Group>,
     /// The remote group, for an intercommunicator.
     pub remote: Option<Rc<Group>>,
-    /// Blocking collective operations so far on this communicator; gives each its tag.
-    pub collectives: Cell<u32>,
-    /// Nonblocking and persistent ones.
+    /// What its members show each other in collective operations, once there has been one.
+    pub boards: OnceCell<Option<Rc<Boards>>>,
+    /// Nonblocking and persistent collective operations so far.
     pub started_collectives: Cell<u32>,
     /// Votes cast on it by agreements.
     pub votes: Cell<u32>,
@@ -81,7 +82,7 @@ impl Comm {
             rank,
             group,
             remote,
-            collectives: Cell::new(0),
+            boards: OnceCell::new(),
             started_collectives: Cell::new(0),
             votes: Cell::new(0),
             acknowledged: Cell::new(0),

@@ -22,6 +22,8 @@ pub const NONE: u16 = u16::MAX;
 #[derive(Debug)]
 pub struct Context {
     number: Cell<u16>,
+    /// Blocking collective operations, or rounds of them, so far on the communicator.
+    turns: Cell<u64>,
     segment: Arc<Segment>,
 }
 
@@ -30,6 +32,7 @@ impl Context {
     pub fn adopt(segment: &Arc<Segment>, number: u16) -> Context {
         Context {
             number: Cell::new(number),
+            turns: Cell::new(0),
             segment: segment.clone(),
         }
     }
@@ -38,6 +41,20 @@ impl Context {
     #[inline]
     pub fn number(&self) -> u16 {
         self.number.get()
+    }
+
+    /// Takes the next turn: 0, 1, 2 ... All members take theirs in the same order.
+    #[inline]
+    pub fn take_turn(&self) -> u64 {
+        let turn = self.turns.get();
+        self.turns.set(turn + 1);
+        turn
+    }
+
+    /// The turn that comes next.
+    #[inline]
+    pub fn next_turn(&self) -> u64 {
+        self.turns.get()
     }
 
     /// Where the number stands: that of a communicator from `MPI_Comm_idup` comes in a message.
@@ -49,7 +66,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         if self.number.get() != NONE {
-            self.segment.release_context(self.number.get());
+            self.segment.release_context(self.number.get(), self.turns.get());
         }
     }
 }

@@ -104,6 +104,10 @@ impl State {
             items.insert(0, item(pattern, peer, 0));
             (wanted, count, is_certain) = (Some(pattern), count + 1, true);
         }
+        for (index, shown) in self.desk.items().enumerate() {
+            items.insert(index, shown);
+            (count, is_certain) = (count + 1, index == 0);
+        }
         items.truncate(DESCRIBED);
         Account {
             count: count as u32,

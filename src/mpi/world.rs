@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::attr::Keyvals;
+use super::coll::board::desk::Desk;
 use super::coll::machine::Schedules;
 use super::comm::Comm;
 use super::context::{self, Context};
@@ -68,6 +69,8 @@ pub struct State {
     pub datatypes: Datatypes,
     /// Every reduction operation.
     pub ops: Ops,
+    /// What it has lying about for its boards.
+    pub desk: Desk,
     /// Nonblocking collectives under way.
     pub schedules: Schedules,
     /// Every session.
@@ -143,6 +146,7 @@ impl State {
             keyvals: Table::default(),
             datatypes: Datatypes::default(),
             ops: Ops::default(),
+            desk: Desk::default(),
             schedules: Schedules::default(),
             sessions: Table::default(),
             requests: Table::default(),
@@ -274,6 +278,9 @@ impl Hold<'_> {
                 patience.renew();
                 continue;
             }
+            if self.engine.napping > 0 && self.desk.has_news() {
+                self.wake_threads();
+            }
             match patience.step() {
                 // Nobody would call the program's functions while all threads sleep.
                 Next::Sleep if self.hooks.len() + self.hooks_called > 0 => self.released(cpu::give_way),
@@ -360,7 +367,7 @@ impl Hold<'_> {
         }
         let bed = self.engine.channel.announce_sleep();
         self.engine.asleep = true;
-        let stay = !self.progress(None)? && !done(self)?;
+        let stay = !self.progress(None)? && !done(self)? && (self.engine.napping == 0 || !self.desk.has_news());
         if stay {
             self.tell_sleep();
             let vigil = self.vigil;

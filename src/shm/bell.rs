@@ -31,14 +31,28 @@ pub enum Barriers {
     Remote,
 }
 
+impl Barriers {
+    /// The barrier between publishing and ringing.
+    #[inline]
+    pub fn before_ringing(self) {
+        if self == Barriers::Local {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
 impl Bell {
     /// Tells the owner that something was published for it. Returns whether it must be woken with
     /// a wake-up of everyone on [`Bell::word`].
     #[inline]
     pub fn ring(&self, barriers: Barriers) -> bool {
-        if barriers == Barriers::Local {
-            fence(Ordering::SeqCst);
-        }
+        barriers.before_ringing();
+        self.ring_on()
+    }
+
+    /// As [`Bell::ring`], after [`Barriers::before_ringing`]: one barrier does for many bells.
+    #[inline]
+    pub fn ring_on(&self) -> bool {
         self.sleeping.0.load(Ordering::Relaxed) != 0 && self.claim()
     }
 

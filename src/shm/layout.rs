@@ -1,16 +1,19 @@
 //! Where everything lies in a job's segment, computed from the number of ranks alone.
 //!
 //! ```text
-//! | JobHeader 4K | contexts 128K | RankBlock 4K x P
+//! | JobHeader 4K | contexts 768K | RankBlock 4K x P
 //! | for each receiver: credits, slots, byte rings, one of each per sender (first touched by the receiver)
 //! | for each sender:   marks 4K, cells 1M                             (first touched by the sender)
 //! | for each sender:   offers 2M
-//! | fates 128K | for each rank: votes 1M |
+//! | fates 128K | for each rank: votes 1M
+//! | for each rank:     a board 640 bytes for each context, scratch 512K       (first touched by the rank)
 //! | for each rank:     zone: memory it shares on demand (zone.rs)
 //! ```
 //! Every partition is whole pages, so that each lies on its owner's NUMA node (Ekman 2005 §3). The
 //! file is sparse: what nobody writes costs nothing.
 
+use super::board::{Board, SCRATCH};
+use super::context::Context;
 use super::fate::{Fate, VOTES, Vote};
 use super::offer::{OFFERS, Offer};
 use super::pool::{CELL, CELLS};
@@ -46,6 +49,7 @@ pub struct Layout {
     offers: usize,
     fates: usize,
     votes: usize,
+    boards: usize,
     /// Size of what every rank maps; the zones follow.
     pub len: usize,
 }
@@ -53,6 +57,7 @@ pub struct Layout {
 const POOL: usize = PAGE + CELLS * CELL;
 const VOTE_TABLE: usize = CONTEXTS * VOTES * size_of::<Vote>();
 const OFFER_TABLE: usize = OFFERS * size_of::<Offer>();
+const BOARDS: usize = CONTEXTS * size_of::<Board>();
 
 impl Layout {
     /// The layout for `ranks` (1 to [`MAX_RANKS`]) ranks.
@@ -61,14 +66,15 @@ impl Layout {
         let half = (RINGS_PER_RECEIVER / p.next_power_of_two()).clamp(RING.1, RING.0) / 2;
         let (slots, bytes) = (half / size_of::<Slot>(), half);
         let contexts = PAGE;
-        let blocks = contexts + CONTEXTS * size_of::<u32>();
+        let blocks = contexts + CONTEXTS * size_of::<Context>();
         let rings = blocks + p * PAGE;
         let ring_block = (p * (size_of::<Credit>() + 2 * half)).next_multiple_of(PAGE);
         let pools = rings + p * ring_block;
         let offers = pools + p * POOL;
         let fates = offers + p * OFFER_TABLE;
         let votes = fates + CONTEXTS * size_of::<Fate>();
-        let len = votes + p * VOTE_TABLE;
+        let boards = votes + p * VOTE_TABLE;
+        let len = boards + p * (BOARDS + SCRATCH);
         Layout {
             ranks,
             slots,
@@ -81,11 +87,12 @@ impl Layout {
             offers,
             fates,
             votes,
+            boards,
             len,
         }
     }
 
-    /// The reference counts of the contexts.
+    /// The table of contexts.
     pub fn contexts(&self) -> usize {
         self.contexts
     }
@@ -129,6 +136,16 @@ impl Layout {
     pub fn offers(&self, owner: u32) -> usize {
         self.offers + owner as usize * OFFER_TABLE
     }
+
+    /// `owner`'s boards, one for each context; its scratch memory lies behind.
+    pub fn boards(&self, owner: u32) -> usize {
+        self.boards + owner as usize * (BOARDS + SCRATCH)
+    }
+
+    /// `owner`'s scratch memory.
+    pub fn scratch(&self, owner: u32) -> usize {
+        self.boards(owner) + BOARDS
+    }
 }
 
 #[cfg(test)]
@@ -152,7 +169,9 @@ mod tests {
             assert!(layout.pool(last) + POOL <= layout.offers(0));
             assert_eq!(layout.offers(last) + OFFER_TABLE, layout.fates());
             assert_eq!(layout.fates() + CONTEXTS * size_of::<Fate>(), layout.votes(0));
-            assert_eq!(layout.votes(last) + VOTE_TABLE, layout.len);
+            assert_eq!(layout.votes(last) + VOTE_TABLE, layout.boards(0));
+            assert_eq!(layout.scratch(last) + SCRATCH, layout.len);
+            assert_eq!((layout.boards(last) % PAGE, layout.scratch(0) % PAGE), (0, 0));
             assert!(layout.slots.is_power_of_two() && layout.bytes.is_power_of_two());
         }
     }

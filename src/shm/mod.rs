@@ -4,6 +4,8 @@
 //! segment is loaded once, checked, then used.
 
 pub mod bell;
+pub mod board;
+pub mod context;
 pub mod doing;
 pub mod fate;
 pub mod layout;

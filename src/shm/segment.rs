@@ -6,6 +6,8 @@
 #![allow(unsafe_code)]
 
 use super::bell::{Barriers, Bell};
+use super::board::{Board, Place};
+use super::context::Context;
 use super::doing::Doing;
 use super::fate::{Fate, VOTES, Vote};
 use super::layout::{CONTEXTS, Layout, MAX_RANKS, PAGE};
@@ -440,36 +442,58 @@ impl Segment {
         Some(unsafe { self.at::<Offer>(at).as_ref() })
     }
 
+    /// The board of `owner` for `context`. The caller keeps the segment for as long as it uses it.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn board(&self, owner: u32, context: u16) -> Place<Board> {
+        assert!(owner < self.layout.ranks);
+        let index = usize::from(context) % CONTEXTS;
+        let at = self.layout.boards(owner) + index * size_of::<Board>();
+        // SAFETY: the board lies within the mapping, whose keeping is the caller's promise.
+        unsafe { Place::new(self.at(at)) }
+    }
+
+    /// The scratch memory of `owner`. The caller keeps the segment for as long as it uses it.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn scratch(&self, owner: u32) -> Place<u8> {
+        assert!(owner < self.layout.ranks);
+        // SAFETY: as in `board`.
+        unsafe { Place::new(self.at(self.layout.scratch(owner))) }
+    }
+
     /// Claims a free communicator context with `holders` holders; `None` when all are taken. Contexts
     /// are handed out in turn, so that a freed one is used again as late as possible.
     pub fn claim_context(&self, holders: u32) -> Option<u16> {
         let start = self.header().next_context.fetch_add(1, Ordering::Relaxed);
         (0..CONTEXTS as u32)
             .map(|step| (start.wrapping_add(step) % CONTEXTS as u32) as u16)
-            .find(|&context| {
-                let count = self.context(context);
-                count.load(Ordering::Relaxed) == 0
-                    && count
-                        .compare_exchange(0, holders, Ordering::AcqRel, Ordering::Relaxed)
-                        .is_ok()
-            })
+            .find(|&context| self.context(context).claim(holders))
             .inspect(|&context| self.fate(context).begin())
+    }
+
+    /// The turns of collective operations that came before in lives of `context`, which the caller holds.
+    pub fn turns_before(&self, context: u16) -> u64 {
+        self.context(context).turns_before()
     }
 
     /// Adds `holders` holders to a context that the caller knows to be its own.
     pub fn hold_context(&self, context: u16, holders: u32) {
-        self.context(context).fetch_add(holders, Ordering::AcqRel);
+        self.context(context).hold(holders);
     }
 
-    /// One holder lets go of `context`; the last one frees it.
-    pub fn release_context(&self, context: u16) {
-        self.context(context).fetch_sub(1, Ordering::AcqRel);
+    /// One holder lets go of `context`, after `turns` of collective operations in this life of it; the
+    /// last one frees it.
+    pub fn release_context(&self, context: u16, turns: u64) {
+        self.context(context).release(turns);
     }
 
-    fn context(&self, context: u16) -> &AtomicU32 {
+    fn context(&self, context: u16) -> &Context {
         let index = usize::from(context) % CONTEXTS;
-        // SAFETY: the table of CONTEXTS counts lies within the mapping.
-        unsafe { self.at::<AtomicU32>(self.layout.contexts()).add(index).as_ref() }
+        // SAFETY: the table of CONTEXTS entries, all atomics, lies within the mapping.
+        unsafe { self.at::<Context>(self.layout.contexts()).add(index).as_ref() }
     }
 
     fn header(&self) -> &JobHeader {
@@ -531,9 +555,10 @@ mod tests {
         let first = segment.claim_context(2).unwrap();
         let others: Vec<u16> = (3..CONTEXTS).map(|_| segment.claim_context(1).unwrap()).collect();
         assert!(!others.contains(&first));
-        segment.release_context(first);
+        segment.release_context(first, 7);
         assert_eq!(segment.claim_context(1), None);
-        segment.release_context(first);
+        segment.release_context(first, 5);
         assert_eq!(segment.claim_context(1), Some(first));
+        assert_eq!(segment.turns_before(first), 7);
     }
 }

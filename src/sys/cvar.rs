@@ -89,6 +89,12 @@ cvars! {
         "polls before a waiting rank begins to yield, when ranks share CPUs";
     yields "YIELDS" 200 0..=1000000000
         "yields before a waiting rank sleeps";
+    board_ranks "BOARD_RANKS" 64 0..=32768
+        "ranks up to which a communicator's short collectives go by boards in shared memory; 0: all by messages (the same for all ranks)";
+    board_max "BOARD_MAX" 16384 0..=65536
+        "bytes of a rank up to which a collective goes by boards (the same for all ranks)";
+    share_min "SHARE_MIN" 8192 0..=1073741824
+        "bytes from which each rank reduces its share of an allreduce by boards (the same for all ranks)";
     check "CHECK" 0 0..=1
         "1: MPI_Finalize fails when messages were never received or requests never completed";
     debug "DEBUG" 0 0..=5

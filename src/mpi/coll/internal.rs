@@ -1,10 +1,12 @@
 //! Collectives on plain bytes for the library's own use (communicator creation, start and end).
 //! All but [`barrier`] work on the local group of an intracommunicator.
 
-use super::machine::{Operation, is_crowded, run};
+use super::call::{self, Task};
+use super::machine::{Operation, run};
 use super::schedule::{Area, Base, Member, Schedule};
 use super::signature::{Call, Signature};
-use super::{allgather, bcast, gather, plan};
+use super::{allgather, bcast, board, gather};
+use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::Comm;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
@@ -23,9 +25,7 @@ pub fn barrier(hold: &mut Hold, comm: &Rc<Comm>) -> Result<()> {
 /// # Errors
 /// As [`barrier`]; `Other`: a member is in another call.
 pub fn barrier_of(hold: &mut Hold, comm: &Rc<Comm>, call: Call) -> Result<()> {
-    let mut operation = plan::barrier(comm, is_crowded(hold));
-    operation.signature = Signature::of(call);
-    run(hold, operation)
+    call::perform(hold, comm, Task::Barrier(call))
 }
 
 /// Makes `bytes` of every member those of `root`; all members pass the same length. MPI-4.1 §6.4.
@@ -33,6 +33,11 @@ pub fn barrier_of(hold: &mut Hold, comm: &Rc<Comm>, call: Call) -> Result<()> {
 /// # Errors
 /// A member passed another length.
 pub fn bcast_bytes(hold: &mut Hold, comm: &Rc<Comm>, root: u32, bytes: &mut [u8]) -> Result<()> {
+    if let Some(boards) = board::of(hold, comm).filter(|_| bytes.len() <= board::MOST) {
+        let data = Buffer::bytes(bytes.as_mut_ptr(), bytes.len());
+        let outcome = board::moves::bcast(hold, comm, boards, Signature::of(Call::Internal), root, &data);
+        return outcome.inspect_err(|_| boards.give_up(hold, comm));
+    }
     let data = Area::bytes(Base::Recv, 0).slice(0, bytes.len());
     run_on_bytes(hold, comm, &[], bytes, |schedule, me| {
         bcast::binomial(schedule, me, root, data);

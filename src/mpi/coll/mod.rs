@@ -3,8 +3,11 @@
 pub mod allgather;
 pub mod allreduce;
 pub mod alltoall;
+pub mod args;
 pub mod barrier;
 pub mod bcast;
+pub mod board;
+pub mod call;
 pub mod gather;
 pub mod inter;
 pub mod internal;
@@ -43,7 +46,12 @@ pub const TAGS: u32 = 1 << 20;
 /// The tag of the next blocking operation on `comm`. All members call collectives in the same order,
 /// so they agree on it.
 pub fn next_tag(comm: &Comm) -> i32 {
-    take(&comm.collectives)
+    tag_of(comm.context.take_turn())
+}
+
+/// The number of a blocking operation's turn in tags.
+fn tag_of(turn: u64) -> i32 {
+    (turn % u64::from(TAGS / 2)) as i32
 }
 
 /// The tag of the next nonblocking operation on `comm`.

@@ -3,6 +3,8 @@
 //! The choice depends only on what all ranks know alike: the number of ranks, bytes of data
 //! (type signatures must agree, datatypes need not), and whether the operation commutes.
 
+use super::args::reduction_signature;
+pub use super::args::{Blocks, Data, Places, Reduction, Root};
 use super::inter::{self, Sides};
 use super::machine::{Element, Operation};
 use super::neighbor::{self, Neighbors};
@@ -12,8 +14,6 @@ use super::signature::{Call, Signature};
 use super::{allgather, allreduce, alltoall, barrier as barriers, bcast as bcasts, gather as gathers};
 use super::{reduce as reduces, reduce_scatter as reduce_scatters, scan as scans, scatter as scatters};
 use crate::mpi::comm::Comm;
-use crate::mpi::datatype::basic::OpClass;
-use crate::mpi::op::Op;
 use std::ptr::null_mut;
 use std::rc::Rc;
 
@@ -36,84 +36,10 @@ const SHORT_ALLTOALL: usize = 256;
 /// Ranks from which that can pay.
 const MANY_ALLTOALL: u32 = 8;
 
-/// The root of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Root {
-    /// This rank: of the group, or of the remote group of an intercommunicator.
-    Rank(u32),
-    /// I am the root, for the remote group (`MPI_ROOT`).
-    Here,
-    /// The root is another rank of my group (`MPI_PROC_NULL` in an intercommunicator).
-    Beside,
-}
-
-/// A buffer argument.
-#[derive(Clone, Debug)]
-pub struct Data {
-    /// Address.
-    pub address: *mut u8,
-    /// Number of elements.
-    pub count: usize,
-    /// Their type.
-    pub element: Element,
-}
-
-/// A buffer argument with a block for each rank.
-#[derive(Clone, Debug)]
-pub struct Blocks {
-    /// Address.
-    pub address: *mut u8,
-    /// Where the blocks lie.
-    pub places: Places,
-}
-
-/// Where the blocks of a buffer lie.
-#[derive(Clone, Debug)]
-pub enum Places {
-    /// One after the other, of the same size.
-    Regular {
-        /// Elements of one block.
-        count: usize,
-        /// Their type.
-        element: Element,
-    },
-    /// At displacements in elements.
-    Varying {
-        /// Elements of each block.
-        counts: Vec<usize>,
-        /// Where each starts.
-        displs: Vec<isize>,
-        /// The type of all.
-        element: Element,
-    },
-    /// At displacements in bytes, of different types.
-    Each {
-        /// Elements of each block.
-        counts: Vec<usize>,
-        /// Where each starts.
-        displs: Vec<isize>,
-        /// The type of each.
-        elements: Vec<Element>,
-    },
-}
-
-/// The arguments that all reductions have. `send` is `None` in place.
-pub struct Reduction {
-    /// This rank's operand.
-    pub send: Option<*mut u8>,
-    /// Where the result goes (and where the operand is, in place).
-    pub recv: *mut u8,
-    /// Number of elements.
-    pub count: usize,
-    /// Their type.
-    pub element: Element,
-    /// What is computed.
-    pub op: Rc<Op>,
-}
-
 /// An operation in the making.
 struct Draft {
     operation: Operation,
+    call: Call,
     me: Member,
 }
 
@@ -160,6 +86,7 @@ impl Draft {
                 op: None,
                 signature: Signature::of(call),
             },
+            call,
             me: Member { rank, size },
         }
     }
@@ -180,19 +107,6 @@ impl Draft {
     /// Peers shall have as many bytes.
     fn sized(&mut self, bytes: usize) {
         self.operation.signature = self.operation.signature.with(bytes as u64);
-    }
-
-    /// Peers shall reduce as many elements of the same kind by the same operation; integers are one kind.
-    fn compare(&mut self, reduction: &Reduction) {
-        let kind = match reduction.element.datatype.basic() {
-            Some(basic) => match basic.class {
-                OpClass::CInteger | OpClass::FInteger | OpClass::MultiLanguage | OpClass::Byte | OpClass::Logical => 0,
-                class => class as u64,
-            },
-            None => u64::MAX,
-        };
-        self.operation.signature = self.operation.signature.with(kind).with_op(&reduction.op);
-        self.sized(reduction.count * reduction.element.datatype.size());
     }
 
     fn shape(&mut self, element: &Element) -> Shape {
@@ -259,15 +173,15 @@ impl Draft {
         };
         let count = reduction.count;
         if self.operation.comm.remote.is_none() {
-            self.compare(reduction);
+            self.operation.signature = reduction_signature(self.call, reduction);
         }
         Vector { send, recv, count }
     }
 }
 
-/// `MPI_Barrier`. `crowded`: the job has more ranks than CPUs, here and below.
-pub fn barrier(comm: &Rc<Comm>, crowded: bool) -> Operation {
-    let mut draft = Draft::new(comm, Call::Barrier);
+/// `MPI_Barrier`, or `call`'s part that is one. `crowded`: the job has more ranks than CPUs, here and below.
+pub fn barrier(comm: &Rc<Comm>, crowded: bool, call: Call) -> Operation {
+    let mut draft = Draft::new(comm, call);
     match draft.sides() {
         Some(sides) => inter::barrier(&mut draft.operation.schedule, sides),
         None if crowded => barriers::flat(&mut draft.operation.schedule, draft.me),
@@ -575,26 +489,4 @@ pub fn neighbor(comm: &Rc<Comm>, neighbors: &Neighbors, send: Outgoing, recv: Bl
         }
     }
     draft.operation
-}
-
-impl Data {
-    /// Bytes of data.
-    pub fn len(&self) -> usize {
-        self.count * self.element.datatype.size()
-    }
-
-    /// Whether there is no data.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-impl Blocks {
-    /// Bytes of data in a block, when all have the same size.
-    fn block(&self) -> Option<usize> {
-        match &self.places {
-            Places::Regular { count, element } => Some(count * element.datatype.size()),
-            _ => None,
-        }
-    }
 }

@@ -12,6 +12,7 @@
 //!
 //! [`SIGNATURE_BITS`]: crate::mpi::pt2pt::matching::SIGNATURE_BITS
 
+use super::board;
 use crate::fail;
 use crate::mpi::error::Result;
 use crate::mpi::op::{Function, Op};
@@ -141,6 +142,7 @@ pub fn complaint(mine: i32, from: i32, theirs: i32) -> String {
 /// `Other`: there is such a thing.
 pub fn check_end(hold: &Hold) -> Result<()> {
     let strict = hold.engine.channel.settings().check > 0;
+    board::check_end(hold)?;
     for (envelope, _) in hold.engine.unexpected.iter() {
         let (source, tag, context) = (envelope.source(), envelope.tag(), envelope.context() >> 1);
         if envelope.context() & 1 == 1 && tag < 0 {

@@ -1,0 +1,125 @@
+//! What a rank has lying about for its boards: scratch memory that others still read, and what its
+//! threads wait for.
+
+use super::Boards;
+use crate::shm::board::{Board, Place, SCRATCH};
+use crate::shm::sync::Ordering;
+use crate::shm::waiting::Item;
+use std::rc::Rc;
+
+/// Pieces of scratch memory begin on multiples of this.
+const LINE: usize = 64;
+
+/// More pieces than these are not looked through before it is known which are read no more.
+const MANY: usize = 64;
+
+/// A rank's part of all boards.
+#[derive(Default)]
+pub struct Desk {
+    /// What its threads wait for.
+    waits: Vec<(u64, Wait)>,
+    next_wait: u64,
+    /// Pieces of scratch memory that somebody may still read, by address.
+    lying: Vec<Piece>,
+}
+
+/// What a thread waits for on another rank's board.
+#[derive(Debug)]
+pub struct Wait {
+    /// Whose board.
+    pub board: Place<Board>,
+    /// The turn that is to come.
+    pub turn: u64,
+    /// To be through with it, rather than to show it.
+    pub done: bool,
+    /// For the launcher.
+    pub item: Item,
+    /// The thread has been told that it came.
+    pub told: bool,
+}
+
+struct Piece {
+    from: usize,
+    to: usize,
+    turn: u64,
+    boards: Rc<Boards>,
+}
+
+impl Wait {
+    /// Whether it has come.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        let word = match self.done {
+            true => self.board.done(),
+            false => self.board.slot(self.turn).turn(),
+        };
+        word.load(Ordering::Acquire) >= self.turn
+    }
+}
+
+impl Desk {
+    /// Writes down that a thread waits; the key strikes it out again.
+    pub fn begin_wait(&mut self, wait: Wait) -> u64 {
+        self.next_wait += 1;
+        self.waits.push((self.next_wait, wait));
+        self.next_wait
+    }
+
+    /// The thread waits no more.
+    pub fn end_wait(&mut self, key: u64) {
+        self.waits.retain(|(other, _)| *other != key);
+    }
+
+    /// Whether something has come that a thread waits for and has not been told of yet.
+    pub fn has_news(&mut self) -> bool {
+        let mut news = false;
+        for (_, wait) in &mut self.waits {
+            if !wait.told && wait.is_over() {
+                wait.told = true;
+                news = true;
+            }
+        }
+        news
+    }
+
+    /// What the threads wait for, for the launcher.
+    pub fn items(&self) -> impl Iterator<Item = Item> {
+        self.waits.iter().map(|(_, wait)| wait.item)
+    }
+
+    /// Room for `len` bytes that are read in `turn`; `None` while too much is still being read.
+    /// Prefers low addresses, which stay in the cache.
+    pub fn place(&mut self, len: usize, turn: u64, boards: &Rc<Boards>) -> Option<usize> {
+        self.lying.retain(|piece| piece.boards.through() < piece.turn);
+        if self.lying.len() > MANY {
+            self.lying.retain(|piece| piece.boards.look_through() < piece.turn);
+        }
+        self.gap(len, turn, boards).or_else(|| {
+            self.lying.retain(|piece| piece.boards.look_through() < piece.turn);
+            self.gap(len, turn, boards)
+        })
+    }
+
+    fn gap(&mut self, len: usize, turn: u64, boards: &Rc<Boards>) -> Option<usize> {
+        let mut from = 0;
+        let mut index = 0;
+        while let Some(piece) = self.lying.get(index)
+            && piece.from < from + len
+        {
+            from = piece.to;
+            index += 1;
+        }
+        if from + len > SCRATCH {
+            return None;
+        }
+        let to = (from + len).next_multiple_of(LINE);
+        let boards = boards.clone();
+        self.lying.insert(index, Piece { from, to, turn, boards });
+        Some(from)
+    }
+
+    /// The turn, and the boards, whose readers have to be waited for when there is no room.
+    pub fn oldest(&self) -> Option<(u64, Rc<Boards>)> {
+        self.lying.first().map(|piece| (piece.turn, piece.boards.clone()))
+    }
+}

@@ -1,0 +1,276 @@
+//! # Safety
+//! Reads other ranks' memory through the kernel's checks, into memory of the program or of ours that
+//! has room for as much.
+//!
+//! What is too long to be shown stays where it is: its owner shows addresses, and whoever wants the
+//! bytes copies them once (process_vm_readv). The owner then waits until everybody is through with the
+//! turn. A rank that cannot read another's memory says so (`need`), and gets everything by messages.
+#![allow(unsafe_code)]
+
+use super::{DIFFER, Turn, View};
+use crate::channel::Fault;
+use crate::fail;
+use crate::mpi::buffer::Buffer;
+use crate::mpi::coll::args::Blocks;
+use crate::mpi::comm::Plane;
+use crate::mpi::error::Result;
+use crate::mpi::pt2pt::engine::fault;
+use crate::mpi::pt2pt::{self, Mode};
+use crate::mpi::world::Hold;
+use crate::shm::sync::Ordering;
+
+/// Bytes copied at a time where they go on from there through the cache.
+pub const BLOCK: usize = 64 << 10;
+
+/// Bytes of this rank that others may copy, until the turn has been served.
+pub struct Offer {
+    /// One piece for all, or one for each rank.
+    pieces: Vec<Buffer>,
+    /// Packed data that pieces point into.
+    _packed: Vec<u8>,
+}
+
+/// Where a rank's bytes are and which of them are wanted.
+struct Source {
+    view: View,
+    wanted: (usize, usize),
+    /// Its bytes, when they had to come by a message or to be kept.
+    kept: Option<Vec<u8>>,
+}
+
+/// What other ranks show or offer in a turn, as far as this rank wants it.
+pub struct Reader<'t, 'a> {
+    turn: &'t Turn<'a>,
+    sources: Vec<Option<Source>>,
+}
+
+impl Offer {
+    /// The same bytes for all; data with gaps are packed.
+    pub fn whole(buffer: &Buffer) -> Offer {
+        let mut packed = Vec::new();
+        Offer {
+            pieces: vec![in_a_row(buffer, &mut packed)],
+            _packed: packed,
+        }
+    }
+
+    /// A block for each of `ranks` ranks; packed if they have gaps, or if `copied`.
+    pub fn blocks(blocks: &Blocks, ranks: u32, copied: bool) -> Offer {
+        let pieces: Vec<Buffer> = (0..ranks).map(|rank| blocks.buffer(rank)).collect();
+        if !copied && pieces.iter().all(Buffer::is_in_a_row) {
+            let _packed = Vec::new();
+            return Offer { pieces, _packed };
+        }
+        let mut packed = vec![0; pieces.iter().map(Buffer::len).sum()];
+        let mut room = packed.as_mut_ptr();
+        let pack = |piece: &Buffer| {
+            let copy = Buffer::bytes(room, piece.len());
+            // SAFETY: the vector has room for all pieces one after the other.
+            unsafe { piece.pack(0, room, piece.len()) };
+            room = room.wrapping_add(piece.len());
+            copy
+        };
+        let pieces = pieces.iter().map(pack).collect();
+        Offer {
+            pieces,
+            _packed: packed,
+        }
+    }
+
+    /// Bytes `(first, len)` of what `rank` sees.
+    fn portion(&self, rank: u32, (first, len): (usize, usize)) -> Buffer {
+        let piece = self.pieces.get(rank as usize).unwrap_or(&self.pieces[0]);
+        let first = first.min(piece.len());
+        Buffer::bytes(piece.address.wrapping_add(first), len.min(piece.len() - first))
+    }
+}
+
+/// `buffer`, or a packed copy of it.
+fn in_a_row(buffer: &Buffer, packed: &mut Vec<u8>) -> Buffer {
+    if buffer.is_in_a_row() {
+        return buffer.clone();
+    }
+    packed.resize(buffer.len(), 0);
+    // SAFETY: the vector has the buffer's length.
+    unsafe { buffer.pack(0, packed.as_mut_ptr(), packed.len()) };
+    Buffer::bytes(packed.as_mut_ptr(), packed.len())
+}
+
+impl<'a> Turn<'a> {
+    /// Shows where the bytes of `offer` lie.
+    ///
+    /// # Errors
+    /// As [`Turn::show`].
+    pub fn offer(&self, hold: &mut Hold, offer: &Offer) -> Result<()> {
+        let entries = offer
+            .pieces
+            .iter()
+            .flat_map(|piece| [piece.address as u64, piece.len() as u64]);
+        let entries: Vec<u8> = entries.flat_map(u64::to_ne_bytes).collect();
+        hold.tell_awake();
+        self.show_marked(hold, entries.len(), true, |room| {
+            // SAFETY: the room is made for the entries.
+            unsafe { std::ptr::copy_nonoverlapping(entries.as_ptr(), room, entries.len()) };
+        })
+    }
+
+    /// Ends the turn and waits until `readers` are through with it too; rank `r` has read the bytes
+    /// `(first, len) = portion(r)` of what it sees, or gets them by a message now.
+    ///
+    /// # Errors
+    /// What makes progress impossible.
+    pub fn serve(
+        &self,
+        hold: &mut Hold,
+        offer: &Offer,
+        readers: impl Iterator<Item = u32>,
+        portion: impl Fn(u32) -> (usize, usize),
+    ) -> Result<()> {
+        self.finish(hold);
+        for rank in readers.filter(|&rank| rank as usize != self.boards.me) {
+            let who = (&**self.comm, self.tag);
+            self.boards.wait_for(hold, rank as usize, self.number, true, who)?;
+            if self.boards.members[rank as usize].board.need().load(Ordering::Relaxed) == self.number {
+                let buffer = offer.portion(rank, portion(rank));
+                let (comm, plane) = (self.comm, Plane::Collective);
+                let request = pt2pt::isend(hold, comm, plane, buffer, rank, self.tag, Mode::Standard)?;
+                pt2pt::wait(hold, request)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'t, 'a> Reader<'t, 'a> {
+    /// Waits for what each of `ranks` shows or offers (where `tabled`, a block for each rank); bytes
+    /// `(first, len) = wanted(rank)` will be read. A rank has `whole` bytes, or else just those.
+    ///
+    /// # Errors
+    /// As [`Turn::see`]; `Other` and `Truncate`: a rank has another number of bytes.
+    pub fn new(
+        hold: &mut Hold,
+        turn: &'t Turn<'a>,
+        ranks: impl Iterator<Item = u32>,
+        tabled: bool,
+        whole: Option<usize>,
+        wanted: impl Fn(u32) -> (usize, usize),
+    ) -> Result<Reader<'t, 'a>> {
+        let mut sources: Vec<Option<Source>> = (0..turn.size()).map(|_| None).collect();
+        for rank in ranks.filter(|&rank| rank as usize != turn.boards.me) {
+            let mut view = turn.see(hold, rank, None)?;
+            if tabled {
+                let from = turn.boards.members[rank as usize].world;
+                view = view.block(turn.boards.me).ok_or_else(|| fault(Fault { from }))?;
+            }
+            let wanted = wanted(rank);
+            view.has(wanted.0 + wanted.1)?;
+            let (has, expected) = (view.len, whole.unwrap_or(wanted.1));
+            if has > expected {
+                fail!(
+                    Truncate,
+                    "rank {rank} has {has} bytes where {expected} were expected: {DIFFER}"
+                );
+            }
+            sources[rank as usize] = Some(Source {
+                view,
+                wanted,
+                kept: None,
+            });
+        }
+        hold.tell_awake();
+        Ok(Reader { turn, sources })
+    }
+
+    /// Where bytes `first .. first + len` of what `rank` has can be read: at once, or after a copy to
+    /// `room`, which has as many bytes.
+    ///
+    /// # Errors
+    /// What makes progress impossible.
+    ///
+    /// # Safety
+    /// `room` has room for `len` bytes.
+    pub unsafe fn get(
+        &mut self,
+        hold: &mut Hold,
+        rank: u32,
+        (first, len): (usize, usize),
+        room: *mut u8,
+    ) -> Result<*const u8> {
+        loop {
+            let Some(source) = &self.sources[rank as usize] else {
+                return Ok(room);
+            };
+            if let Some(kept) = &source.kept {
+                return Ok(kept.as_ptr().wrapping_add(first - source.wanted.0));
+            }
+            let Some(address) = source.view.far else {
+                return Ok(source.view.data.wrapping_add(first));
+            };
+            let world = self.turn.boards.members[rank as usize].world;
+            let address = address.wrapping_add(first as u64);
+            // SAFETY: the caller's room.
+            if unsafe { hold.engine.channel.read_memory(world, address, room, len) } {
+                return Ok(room);
+            }
+            self.ask(hold)?;
+        }
+    }
+
+    /// Copies bytes `first ..` of what `rank` has to `to`, as many as go there.
+    ///
+    /// # Errors
+    /// What makes progress impossible.
+    pub fn copy(&mut self, hold: &mut Hold, rank: u32, first: usize, to: &Buffer) -> Result<()> {
+        let len = to.len();
+        if to.is_in_a_row() {
+            // SAFETY: the program owns the buffer.
+            let from = unsafe { self.get(hold, rank, (first, len), to.address)? };
+            if from != to.address.cast_const() {
+                // SAFETY: as many bytes lie there; the program owns the buffer.
+                unsafe { to.unpack(0, from, len) };
+            }
+            return Ok(());
+        }
+        let mut piece = vec![0u8; BLOCK.min(len)];
+        let mut done = 0;
+        while done < len {
+            let step = BLOCK.min(len - done);
+            // SAFETY: the piece has as many bytes.
+            let from = unsafe { self.get(hold, rank, (first + done, step), piece.as_mut_ptr())? };
+            // SAFETY: as above.
+            unsafe { to.unpack(done, from, step) };
+            done += step;
+        }
+        Ok(())
+    }
+
+    /// Keeps what is shown and gets what is offered by messages: this rank cannot read another's memory.
+    #[cold]
+    fn ask(&mut self, hold: &mut Hold) -> Result<()> {
+        for source in self
+            .sources
+            .iter_mut()
+            .flatten()
+            .filter(|source| source.view.far.is_none())
+        {
+            let (first, len) = source.wanted;
+            let mut bytes = vec![0; len];
+            // SAFETY: `new` has found that the view has them.
+            unsafe { std::ptr::copy_nonoverlapping(source.view.data.wrapping_add(first), bytes.as_mut_ptr(), len) };
+            source.kept = Some(bytes);
+        }
+        let board = self.turn.boards.members[self.turn.boards.me].board;
+        board.need().store(self.turn.number, Ordering::Relaxed);
+        self.turn.finish(hold);
+        let (comm, plane, tag) = (self.turn.comm, Plane::Collective, self.turn.tag);
+        for (rank, source) in self.sources.iter_mut().enumerate() {
+            if let Some(source) = source.as_mut().filter(|source| source.view.far.is_some()) {
+                let mut bytes = vec![0u8; source.wanted.1];
+                let buffer = Buffer::bytes(bytes.as_mut_ptr(), bytes.len());
+                pt2pt::recv(hold, comm, plane, buffer, rank as i32, tag)?;
+                source.kept = Some(bytes);
+            }
+        }
+        Ok(())
+    }
+}

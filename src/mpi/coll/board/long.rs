@@ -1,0 +1,234 @@
+//! # Safety
+//! Copies between buffers of the program that do not overlap, as the caller of an operation promises.
+//!
+//! Operations that move data too long to be shown, or of lengths that only some ranks know. Each rank
+//! shows what is short and offers what is long; readers take ranks in turn, from the one behind them on,
+//! so that no rank is read by all at once.
+#![allow(unsafe_code)]
+
+use super::far::{Offer, Reader};
+use super::{Boards, ENTRY, MOST, Turn};
+use crate::mpi::buffer::Buffer;
+use crate::mpi::coll::args::Blocks;
+use crate::mpi::coll::machine;
+use crate::mpi::coll::signature::Signature;
+use crate::mpi::comm::Comm;
+use crate::mpi::error::Result;
+use crate::mpi::world::Hold;
+use std::rc::Rc;
+
+/// Everything that a reader sees of a piece.
+const WHOLE: (usize, usize) = (0, usize::MAX);
+
+/// Where an operation takes place.
+#[derive(Clone, Copy)]
+pub struct Where<'a> {
+    /// On which communicator.
+    pub comm: &'a Rc<Comm>,
+    /// Its boards.
+    pub boards: &'a Rc<Boards>,
+    /// What the call says of itself.
+    pub signature: Signature,
+    /// Bytes up to which data are shown rather than offered.
+    pub near: usize,
+}
+
+impl<'a> Where<'a> {
+    /// The next turn.
+    pub fn turn(&self) -> Turn<'a> {
+        Turn::begin(self.comm, self.boards, self.signature)
+    }
+
+    /// The other ranks, from the one behind this one on.
+    pub fn others(&self) -> impl Iterator<Item = u32> + Clone + use<> {
+        let (rank, size) = (self.comm.rank, self.comm.size());
+        (1..size).map(move |step| (rank + step) % size)
+    }
+
+    /// Shows `buffer`, or offers it.
+    fn present(&self, hold: &mut Hold, turn: &Turn, buffer: &Buffer) -> Result<Option<Offer>> {
+        if buffer.len() <= self.near {
+            turn.show(hold, buffer)?;
+            return Ok(None);
+        }
+        let offer = Offer::whole(buffer);
+        turn.offer(hold, &offer)?;
+        Ok(Some(offer))
+    }
+
+    /// Shows all `blocks` behind a table of their places, or offers them; as copies if they are to be
+    /// overwritten.
+    fn present_blocks(&self, hold: &mut Hold, turn: &Turn, blocks: &Blocks, copied: bool) -> Result<Option<Offer>> {
+        let ranks = self.comm.size();
+        let table = ranks as usize * ENTRY;
+        let total: usize = (0..ranks).map(|rank| blocks.buffer(rank).len()).sum();
+        if total > self.near || total + table > MOST {
+            let offer = Offer::blocks(blocks, ranks, copied);
+            turn.offer(hold, &offer)?;
+            return Ok(Some(offer));
+        }
+        turn.show_with(hold, table + total, |room| {
+            let mut place = table;
+            for rank in 0..ranks {
+                let block = blocks.buffer(rank);
+                let entry = room.wrapping_add(rank as usize * ENTRY).cast::<u64>();
+                // SAFETY: the room is made for the table and all blocks.
+                unsafe {
+                    entry.write_unaligned(place as u64);
+                    entry.wrapping_add(1).write_unaligned(block.len() as u64);
+                    block.pack(0, room.wrapping_add(place), block.len());
+                }
+                place += block.len();
+            }
+        })?;
+        Ok(None)
+    }
+}
+
+/// Ends a turn in which `offer` may have been made; the first error counts.
+pub fn end(
+    hold: &mut Hold,
+    turn: &Turn,
+    outcome: Result<()>,
+    offer: Option<&Offer>,
+    readers: impl Iterator<Item = u32>,
+    portion: impl Fn(u32) -> (usize, usize),
+) -> Result<()> {
+    match offer {
+        Some(offer) => outcome.and(turn.serve(hold, offer, readers, portion)),
+        None => {
+            turn.finish(hold);
+            outcome
+        }
+    }
+}
+
+/// The root offers its data; everybody copies them. Cost: n bytes read by each of the others.
+///
+/// # Errors
+/// `Other`: the root is in another call, or has another number of bytes.
+pub fn bcast(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()> {
+    let turn = at.turn();
+    if at.comm.rank == root {
+        let offer = at.present(hold, &turn, data)?;
+        return end(hold, &turn, Ok(()), offer.as_ref(), at.others(), |_| WHOLE);
+    }
+    let outcome = take(hold, at, &turn, std::iter::once(root), false, |_| data.clone());
+    end(hold, &turn, outcome, None, at.others(), |_| WHOLE)
+}
+
+/// Takes what each of `ranks` has for me to the buffer for that rank; where `tabled`, it is my block of
+/// what they show.
+fn take(
+    hold: &mut Hold,
+    at: Where,
+    turn: &Turn,
+    ranks: impl Iterator<Item = u32> + Clone,
+    tabled: bool,
+    room: impl Fn(u32) -> Buffer,
+) -> Result<()> {
+    let wanted = |rank| (0, room(rank).len());
+    let mut reader = Reader::new(hold, turn, ranks.clone(), tabled, None, wanted)?;
+    // Many readers of one rank begin at different places.
+    let parts = match at.comm.size() {
+        0..=2 => 1,
+        size => size as usize - 1,
+    };
+    let mut ranks = ranks.peekable();
+    while let Some(rank) = ranks.next() {
+        let room = room(rank);
+        let lone = parts > 1 && ranks.peek().is_none() && room.is_in_a_row() && room.len() > parts * super::far::BLOCK;
+        if !lone {
+            reader.copy(hold, rank, 0, &room)?;
+            continue;
+        }
+        let each = room.len().div_ceil(parts).next_multiple_of(4096);
+        for part in 0..parts {
+            let first = (part + at.comm.rank as usize) % parts * each;
+            let len = each.min(room.len().saturating_sub(first));
+            let piece = Buffer::bytes(room.address.wrapping_add(first.min(room.len())), len);
+            reader.copy(hold, rank, first, &piece)?;
+        }
+    }
+    Ok(())
+}
+
+/// `MPI_Gather` and `MPI_Gatherv`: everybody presents its block, the root takes them.
+/// Cost: n bytes read from each rank by the root.
+///
+/// # Errors
+/// `Other`: a member is in another call, or has another number of bytes.
+pub fn gather(hold: &mut Hold, at: Where, root: u32, send: Option<&Buffer>, recv: Option<&Blocks>) -> Result<()> {
+    let turn = at.turn();
+    if at.comm.rank != root {
+        let offer = match send {
+            Some(send) => at.present(hold, &turn, send)?,
+            None => None,
+        };
+        return end(hold, &turn, Ok(()), offer.as_ref(), std::iter::once(root), |_| WHOLE);
+    }
+    let outcome = match recv {
+        Some(recv) => {
+            keep(send, Some(&recv.buffer(root)));
+            take(hold, at, &turn, at.others(), false, |rank| recv.buffer(rank))
+        }
+        None => Ok(()),
+    };
+    end(hold, &turn, outcome, None, at.others(), |_| WHOLE)
+}
+
+/// `MPI_Scatter` and `MPI_Scatterv`: the root presents all blocks, everybody takes its own.
+/// Cost: n bytes read from the root by each rank.
+///
+/// # Errors
+/// As [`gather`].
+pub fn scatter(hold: &mut Hold, at: Where, root: u32, send: Option<&Blocks>, recv: Option<&Buffer>) -> Result<()> {
+    let turn = at.turn();
+    if at.comm.rank != root {
+        let Some(recv) = recv else { return Ok(()) };
+        let outcome = take(hold, at, &turn, std::iter::once(root), true, |_| recv.clone());
+        return end(hold, &turn, outcome, None, at.others(), |_| WHOLE);
+    }
+    let Some(send) = send else { return Ok(()) };
+    let offer = at.present_blocks(hold, &turn, send, false)?;
+    keep(Some(&send.buffer(root)), recv);
+    end(hold, &turn, Ok(()), offer.as_ref(), at.others(), |_| WHOLE)
+}
+
+/// `MPI_Allgather` and `MPI_Allgatherv`: everybody presents its block and takes the others'.
+/// Cost: n (p-1) bytes read by each rank.
+///
+/// # Errors
+/// As [`gather`].
+pub fn allgather(hold: &mut Hold, at: Where, send: Option<&Buffer>, recv: &Blocks) -> Result<()> {
+    let turn = at.turn();
+    let mine = recv.buffer(at.comm.rank);
+    let offer = at.present(hold, &turn, send.unwrap_or(&mine))?;
+    keep(send, Some(&mine));
+    let outcome = take(hold, at, &turn, at.others(), false, |rank| recv.buffer(rank));
+    turn.seen_all();
+    end(hold, &turn, outcome, offer.as_ref(), at.others(), |_| WHOLE)
+}
+
+/// `MPI_Alltoall` and its kin: everybody presents its blocks and takes its own of each other rank's;
+/// `send` is `None` in place, where what is sent is copied first. Cost: n (p-1) bytes read by each rank.
+///
+/// # Errors
+/// As [`gather`].
+pub fn alltoall(hold: &mut Hold, at: Where, send: Option<&Blocks>, recv: &Blocks) -> Result<()> {
+    let turn = at.turn();
+    let offer = at.present_blocks(hold, &turn, send.unwrap_or(recv), send.is_none())?;
+    let rank = at.comm.rank;
+    keep(send.map(|send| send.buffer(rank)).as_ref(), Some(&recv.buffer(rank)));
+    let outcome = take(hold, at, &turn, at.others(), true, |rank| recv.buffer(rank));
+    turn.seen_all();
+    end(hold, &turn, outcome, offer.as_ref(), at.others(), |_| WHOLE)
+}
+
+/// Copies the block that a rank has for itself, unless it is in place.
+fn keep(from: Option<&Buffer>, to: Option<&Buffer>) {
+    if let (Some(from), Some(to)) = (from, to) {
+        // SAFETY: the program's buffers, which do not overlap.
+        unsafe { machine::copy(from, to) };
+    }
+}

@@ -1,0 +1,211 @@
+//! # Safety
+//! Reduces into the program's receive buffer, or into memory of ours of the same size; reads its
+//! operand. What is read from other ranks is as long as the elements that are reduced.
+//!
+//! Reductions of long vectors by boards, of predefined operations: every rank reduces a part, block by
+//! block through the cache, in the order of the ranks from the last one down.
+#![allow(unsafe_code)]
+
+use super::far::{BLOCK, Offer, Reader};
+use super::long::{Where, end};
+use super::reductions::Elements;
+use crate::mpi::buffer::Buffer;
+use crate::mpi::coll::args::Reduction;
+use crate::mpi::coll::schedule::share;
+use crate::mpi::error::Result;
+use crate::mpi::world::Hold;
+
+/// Elements of a rank's operand, or of a part of the result: first and number.
+type Part = (usize, usize);
+
+impl Elements<'_> {
+    fn bytes(&self, (first, count): Part) -> (usize, usize) {
+        (first * self.extent, count * self.extent)
+    }
+
+    /// Reduces `part` of what ranks 0 to `last` have into `to`, which overlaps this rank's operand
+    /// unless `apart`.
+    fn reduce_long(
+        &self,
+        hold: &mut Hold,
+        reader: &mut Reader,
+        (me, last): (u32, u32),
+        part: Part,
+        to: *mut u8,
+        apart: bool,
+    ) -> Result<()> {
+        let Reduction { op, element, .. } = self.reduction;
+        let each = (BLOCK / self.extent.max(1)).max(1);
+        let room = (each.min(part.1) * self.extent).max(1);
+        let (mut left_room, mut own_room) = (vec![0u8; room], vec![0u8; if apart { 0 } else { room }]);
+        let mine = self.operand().address;
+        let mut done = 0;
+        while done < part.1 {
+            let count = each.min(part.1 - done);
+            let (start, len) = self.bytes((part.0 + done, count));
+            let target = to.wrapping_add(done * self.extent);
+            let right = if apart { target } else { own_room.as_mut_ptr() };
+            let from = match last == me {
+                true => mine.wrapping_add(start).cast_const(),
+                // SAFETY: the caller's memory, or `own_room`.
+                false => unsafe { reader.get(hold, last, (start, len), right)? },
+            };
+            if from != right.cast_const() {
+                // SAFETY: `len` bytes at both; `right` is no part of an operand.
+                unsafe { std::ptr::copy_nonoverlapping(from, right, len) };
+            }
+            for rank in (0..last).rev() {
+                let left = match rank == me {
+                    true => mine.wrapping_add(start).cast_const(),
+                    // SAFETY: `left_room` holds a block.
+                    false => unsafe { reader.get(hold, rank, (start, len), left_room.as_mut_ptr())? },
+                };
+                // SAFETY: `count` elements at both, apart from each other.
+                unsafe { op.reduce(hold, &element.datatype, element.handle, left, right, count)? };
+            }
+            if !apart {
+                // SAFETY: the operand's elements here are not needed any more, the caller says.
+                unsafe { std::ptr::copy_nonoverlapping(right, target, len) };
+            }
+            done += count;
+        }
+        Ok(())
+    }
+
+    /// Everybody offers its operand and reduces its part, `part(rank)`, into `to`.
+    fn reduce_parts(
+        &self,
+        hold: &mut Hold,
+        at: Where,
+        part: impl Fn(u32) -> Part,
+        to: *mut u8,
+        apart: bool,
+    ) -> Result<()> {
+        let (me, turn) = (at.comm.rank, at.turn());
+        let offer = Offer::whole(&self.operand());
+        turn.offer(hold, &offer)?;
+        let mine = part(me);
+        let outcome = Reader::new(hold, &turn, at.others(), false, Some(self.size()), |_| self.bytes(mine)).and_then(
+            |mut reader| {
+                let last = at.comm.size() - 1;
+                self.reduce_long(hold, &mut reader, (me, last), mine, to, apart)
+            },
+        );
+        turn.seen_all();
+        end(hold, &turn, outcome, Some(&offer), at.others(), |rank| {
+            self.bytes(part(rank))
+        })
+    }
+
+    fn is_in_place(&self) -> bool {
+        self.reduction.send.is_none()
+    }
+}
+
+/// Everybody reduces its part of all operands, and copies the other parts of the result.
+/// Cost: about 2 n bytes read by each rank, n reduced, two turns.
+///
+/// # Errors
+/// `Other`: a member is in another call, or has another number of elements.
+pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
+    let part = |rank| share(elements.reduction.count, at.comm.size(), rank);
+    let result = |rank| {
+        let (first, count) = part(rank);
+        elements.result(first, count)
+    };
+    let mine = result(at.comm.rank);
+    // Nobody but this rank reads its operand where its part of the result goes.
+    elements.reduce_parts(hold, at, part, mine.address, !elements.is_in_place())?;
+    let turn = at.turn();
+    let offer = Offer::whole(&mine);
+    turn.offer(hold, &offer)?;
+    let wanted = |rank| (0, result(rank).len());
+    let outcome = Reader::new(hold, &turn, at.others(), false, None, wanted).and_then(|mut reader| {
+        let mut others = at.others();
+        others.try_for_each(|rank| reader.copy(hold, rank, 0, &result(rank)))
+    });
+    turn.seen_all();
+    end(hold, &turn, outcome, Some(&offer), at.others(), |_| (0, usize::MAX))
+}
+
+/// Everybody reduces its part of all operands, and the root copies them.
+/// Cost: about n bytes read by each rank, 2 n by the root, n reduced, two turns.
+///
+/// # Errors
+/// As [`allreduce`].
+pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Result<()> {
+    let part = |rank| share(elements.reduction.count, at.comm.size(), rank);
+    let (first, count) = part(at.comm.rank);
+    if at.comm.rank == root {
+        let mine = elements.result(first, count);
+        elements.reduce_parts(hold, at, part, mine.address, !elements.is_in_place())?;
+        let turn = at.turn();
+        let wanted = |rank| (0, elements.bytes(part(rank)).1);
+        let outcome = Reader::new(hold, &turn, at.others(), false, None, wanted).and_then(|mut reader| {
+            at.others().try_for_each(|rank| {
+                let (first, count) = part(rank);
+                reader.copy(hold, rank, 0, &elements.result(first, count))
+            })
+        });
+        return end(hold, &turn, outcome, None, at.others(), |_| (0, 0));
+    }
+    let mut room = vec![0u8; elements.bytes((first, count)).1];
+    elements.reduce_parts(hold, at, part, room.as_mut_ptr(), true)?;
+    let turn = at.turn();
+    let offer = Offer::whole(&Buffer::bytes(room.as_mut_ptr(), room.len()));
+    turn.offer(hold, &offer)?;
+    end(hold, &turn, Ok(()), Some(&offer), std::iter::once(root), |_| {
+        (0, usize::MAX)
+    })
+}
+
+/// Everybody reduces its block of all operands; `block(rank)` is (first element, elements).
+/// Cost: about n bytes read and reduced by each rank, one turn.
+///
+/// # Errors
+/// As [`allreduce`].
+pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: impl Fn(u32) -> Part) -> Result<()> {
+    let len = elements.bytes(block(at.comm.rank)).1;
+    let recv = elements.reduction.recv;
+    if !elements.is_in_place() {
+        return elements.reduce_parts(hold, at, block, recv, true);
+    }
+    // The result goes where others read this rank's operand.
+    let mut room = vec![0u8; len];
+    elements.reduce_parts(hold, at, block, room.as_mut_ptr(), true)?;
+    // SAFETY: the receive buffer has room for the block.
+    unsafe { std::ptr::copy_nonoverlapping(room.as_ptr(), recv, len) };
+    Ok(())
+}
+
+/// Everybody reduces the operands of the ranks up to its own, or below its own if `exclusive`.
+/// Cost: rank r reads and reduces r n bytes.
+///
+/// # Errors
+/// As [`allreduce`].
+pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) -> Result<()> {
+    let (me, size, recv) = (at.comm.rank, at.comm.size(), elements.reduction.recv);
+    let whole = (0, elements.reduction.count);
+    let turn = at.turn();
+    let offer = Offer::whole(&elements.operand());
+    turn.offer(hold, &offer)?;
+    let mut room = vec![0u8; if elements.is_in_place() { elements.size() } else { 0 }];
+    let to = if elements.is_in_place() {
+        room.as_mut_ptr()
+    } else {
+        recv
+    };
+    let last = me.checked_sub(exclusive.into());
+    let mut outcome = Ok(());
+    if let Some(last) = last {
+        let wanted = |_| (0, elements.size());
+        outcome = Reader::new(hold, &turn, 0..me, false, Some(elements.size()), wanted)
+            .and_then(|mut reader| elements.reduce_long(hold, &mut reader, (me, last), whole, to, true));
+    }
+    let outcome = end(hold, &turn, outcome, Some(&offer), me + 1..size, |_| (0, usize::MAX));
+    if last.is_some() && elements.is_in_place() {
+        // SAFETY: the receive buffer has room for all elements.
+        unsafe { std::ptr::copy_nonoverlapping(room.as_ptr(), recv, room.len()) };
+    }
+    outcome
+}

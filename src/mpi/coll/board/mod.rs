@@ -1,0 +1,481 @@
+//! # Safety
+//! Reads what other ranks show for as long as this rank has not said that it is through with the
+//! turn; writes only into slots and scratch memory that all members are through with.
+//!
+//! Collective operations without messages: each member shows what it has on its board, and whoever
+//! needs it looks (`shm::board` has the picture and the rules). One line changes hands per rank that
+//! is looked at, nothing is matched, and nobody forwards anything: with more ranks than CPUs each rank
+//! has to run only once.
+//!
+//! An operation takes a *turn* of the communicator (a long one several): it shows, sees what it waits
+//! for, and finishes. Nonblocking and persistent operations run as schedules, which take turns as well.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`desk`] | scratch memory that is still being read; what threads wait for |
+//! | [`far`] | what is too long to be shown: one copy out of its owner's memory |
+//! | [`moves`] | operations that move data |
+//! | [`reductions`] | operations that compute |
+//! | [`long`], [`long_reductions`] | the same for long data, and for lengths that not all ranks know |
+#![allow(unsafe_code)]
+
+pub mod desk;
+pub mod far;
+pub mod long;
+pub mod long_reductions;
+pub mod moves;
+pub mod reductions;
+#[cfg(test)]
+mod tests;
+
+use super::args::Blocks;
+use super::signature::{self, Signature};
+use super::tag_of;
+use crate::fail;
+use crate::mpi::buffer::Buffer;
+use crate::mpi::comm::{Comm, Plane};
+use crate::mpi::error::{Class, Error, Result};
+use crate::mpi::pt2pt::engine::fault;
+use crate::mpi::world::Hold;
+use crate::shm::board::{Board, INLINE, Note, Place, SCRATCH, SLOTS};
+use crate::shm::segment::Segment;
+use crate::shm::sync::Ordering;
+use crate::shm::waiting::Item;
+use desk::Wait;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Looks at a board alone before the queues are looked at in between.
+const GLANCES: u32 = 128;
+/// Looks between two searches for a message of another collective operation.
+const STRAY: u32 = 64;
+/// Bytes of an entry that says where data lie: an address or offset, and a number of bytes.
+const ENTRY: usize = 16;
+/// Why a rank may have another number of bytes than expected.
+const DIFFER: &str = "counts or datatypes differ between the ranks of the collective operation";
+/// Most bytes shown at a time: what all slots of a communicator show leaves room for others.
+pub const MOST: usize = SCRATCH / 8;
+
+/// The boards of a communicator's members.
+#[derive(Debug)]
+pub struct Boards {
+    /// Turns in earlier lives of the context.
+    before: u64,
+    me: usize,
+    members: Vec<Member>,
+    /// A turn that all members are known to be through with.
+    through: Cell<u64>,
+    /// The turn that each of my slots shows.
+    shown: [Cell<u64>; SLOTS],
+    /// The memory of all this.
+    segment: Arc<Segment>,
+}
+
+#[derive(Debug)]
+struct Member {
+    board: Place<Board>,
+    scratch: Place<u8>,
+    /// Rank in the job.
+    world: u32,
+}
+
+/// One turn of this rank.
+pub struct Turn<'a> {
+    comm: &'a Rc<Comm>,
+    boards: &'a Rc<Boards>,
+    number: u64,
+    tag: i32,
+}
+
+/// What another rank shows; valid until the turn is finished.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// First byte.
+    pub data: *const u8,
+    /// How many bytes.
+    pub len: usize,
+    /// Where they lie in the other's own memory, if not at `data`.
+    pub far: Option<u64>,
+    from: u32,
+}
+
+/// The boards of `comm`, if it uses them: intracommunicators of up to `NEARMPI_BOARD_RANKS` ranks.
+#[inline]
+pub fn of<'a>(hold: &Hold, comm: &'a Comm) -> Option<&'a Rc<Boards>> {
+    comm.boards.get_or_init(|| Boards::open(hold, comm)).as_ref()
+}
+
+impl Boards {
+    #[cold]
+    fn open(hold: &Hold, comm: &Comm) -> Option<Rc<Boards>> {
+        let channel = &hold.engine.channel;
+        if comm.is_inter() || u64::from(comm.size()) > channel.settings().board_ranks {
+            return None;
+        }
+        let (segment, context) = (channel.segment(), comm.context.number());
+        let member = |&world: &u32| Member {
+            board: segment.board(world, context),
+            scratch: segment.scratch(world),
+            world,
+        };
+        let before = segment.turns_before(context);
+        Some(Rc::new(Boards {
+            before,
+            me: comm.rank as usize,
+            members: comm.group.members.iter().map(member).collect(),
+            through: Cell::new(before),
+            shown: Default::default(),
+            segment: segment.clone(),
+        }))
+    }
+
+    /// A turn that all members are known to be through with.
+    #[inline]
+    fn through(&self) -> u64 {
+        self.through.get()
+    }
+
+    /// As [`Boards::through`], after a look at every board. Cost: a cache line from each member.
+    fn look_through(&self) -> u64 {
+        let others = self.members.iter().enumerate().filter(|&(rank, _)| rank != self.me);
+        let alive = others.filter(|(_, member)| self.segment.death(member.world).is_none());
+        let least = alive
+            .map(|(_, member)| member.board.done().load(Ordering::Acquire))
+            .min();
+        let through = least.unwrap_or(u64::MAX).max(self.through.get());
+        self.through.set(through);
+        through
+    }
+
+    /// Ends this rank's turns so far, after an error: nobody shall wait for it.
+    #[cold]
+    pub fn give_up(&self, hold: &Hold, comm: &Comm) {
+        let turn = self.before + comm.context.next_turn();
+        self.members[self.me].board.finish(turn);
+        let members = self.members.iter().map(|member| member.world);
+        hold.engine
+            .channel
+            .ring_bells(members.filter(|&world| world != hold.engine.channel.me()));
+    }
+
+    /// Waits until all members are through with `turn`, or dead.
+    #[cold]
+    fn wait_through(&self, hold: &mut Hold, turn: u64, comm: &Comm, tag: i32) -> Result<()> {
+        for rank in (0..self.members.len()).filter(|&rank| rank != self.me) {
+            self.wait_for(hold, rank, turn, true, (comm, tag))?;
+        }
+        self.through.set(self.through.get().max(turn));
+        Ok(())
+    }
+
+    /// Waits until `rank` shows `turn`, or is `done` with it.
+    fn wait_for(&self, hold: &mut Hold, rank: usize, turn: u64, done: bool, (comm, tag): (&Comm, i32)) -> Result<()> {
+        let context = comm.context_on(Plane::Collective);
+        let member = &self.members[rank];
+        let item = Item {
+            is_send: false,
+            peer: Some(member.world),
+            place: Some(rank as u32),
+            tag: Some(tag),
+            context,
+            len: 0,
+        };
+        let wait = Wait {
+            board: member.board,
+            turn,
+            done,
+            item,
+            told: false,
+        };
+        if wait.is_over() {
+            return Ok(());
+        }
+        let glances = if self.segment.oversubscribed() { 1 } else { GLANCES };
+        for _ in 0..glances {
+            std::hint::spin_loop();
+            if wait.is_over() {
+                return Ok(());
+            }
+        }
+        let (board, mut looks) = (member.board, 0u32);
+        let again = Wait { board, ..wait };
+        let key = hold.desk.begin_wait(wait);
+        let outcome = hold.wait_until(None, |hold| {
+            if again.is_over() || (done && self.segment.death(member.world).is_some()) {
+                return Ok(true);
+            }
+            looks += 1;
+            if looks.is_multiple_of(STRAY) {
+                refuse_stray(hold, context, tag)?;
+            }
+            hold.check_peer(comm, Plane::Collective, None)?;
+            Ok(false)
+        });
+        hold.desk.end_wait(key);
+        outcome
+    }
+}
+
+/// Finds out that a member is in another collective operation from the message it has sent.
+///
+/// # Errors
+/// `Other`: that is so.
+#[cold]
+fn refuse_stray(hold: &Hold, context: u16, tag: i32) -> Result<()> {
+    let number = |tag: i32| tag as u32 % super::TAGS;
+    for (envelope, _) in hold.engine.unexpected.iter() {
+        let theirs = envelope.tag();
+        let same = envelope.context() == context && theirs < 0 && number(theirs) == number(tag);
+        if same && signature::differ(tag, theirs) {
+            let source = envelope.source() as i32;
+            return Err(Error::new(Class::Other, signature::complaint(tag, source, theirs)));
+        }
+    }
+    Ok(())
+}
+
+/// Looks at the end whether members of the world showed something for another call in one of its last
+/// turns: each of several roots shows its data and waits for nobody.
+///
+/// # Errors
+/// `Other`: that is so.
+pub fn check_end(hold: &Hold) -> Result<()> {
+    let Some(boards) = of(hold, &hold.world) else {
+        return Ok(());
+    };
+    for turn in boards.shown.iter().map(Cell::get).filter(|&turn| turn > 0) {
+        let mine = boards.members[boards.me].board.slot(turn).note().tag;
+        for (rank, member) in boards.members.iter().enumerate() {
+            let slot = member.board.slot(turn);
+            let theirs = slot.note().tag;
+            if slot.turn().load(Ordering::Acquire) == turn && signature::differ(mine, theirs) {
+                let text = signature::complaint(mine, rank as i32, theirs);
+                return Err(Error::new(Class::Other, text.replace("is in", "was in")));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Turn<'a> {
+    /// The next turn of `comm`, for a call that all members describe by the same signature.
+    #[inline]
+    pub fn begin(comm: &'a Rc<Comm>, boards: &'a Rc<Boards>, signature: Signature) -> Turn<'a> {
+        let turn = comm.context.take_turn();
+        Turn {
+            comm,
+            boards,
+            number: boards.before + turn + 1,
+            tag: signature.tag(tag_of(turn)),
+        }
+    }
+
+    /// Members of the communicator.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.boards.members.len() as u32
+    }
+
+    /// Shows `buffer`, of up to [`MOST`] bytes, to the other members.
+    ///
+    /// # Errors
+    /// What makes progress impossible.
+    pub fn show(&self, hold: &mut Hold, buffer: &Buffer) -> Result<()> {
+        self.show_with(hold, buffer.len(), |room| {
+            // SAFETY: the room has as many bytes as the buffer, which the program owns.
+            unsafe { buffer.pack(0, room, buffer.len()) };
+        })
+    }
+
+    /// Shows `len` bytes that `fill` writes.
+    ///
+    /// # Errors
+    /// As [`Turn::show`].
+    #[inline]
+    pub fn show_with(&self, hold: &mut Hold, len: usize, fill: impl FnOnce(*mut u8)) -> Result<()> {
+        self.show_marked(hold, len, false, fill)
+    }
+
+    #[inline]
+    fn show_marked(&self, hold: &mut Hold, len: usize, far: bool, fill: impl FnOnce(*mut u8)) -> Result<()> {
+        let boards = self.boards;
+        let slot = boards.members[boards.me].board.slot(self.number);
+        let shown = &boards.shown[self.number as usize % SLOTS];
+        if shown.get() > boards.through() && shown.get() > boards.look_through() {
+            boards.wait_through(hold, shown.get(), self.comm, self.tag)?;
+        }
+        shown.set(self.number);
+        if len <= INLINE {
+            fill(slot.payload());
+        } else {
+            let at = self.room(hold, len)?;
+            slot.set_place(at as u64);
+            fill(boards.members[boards.me].scratch.address().wrapping_add(at));
+        }
+        let note = Note {
+            tag: self.tag,
+            len: len as u32,
+            far,
+        };
+        slot.show(self.number, note);
+        self.ring(hold);
+        Ok(())
+    }
+
+    /// Shows a block of `len` bytes for each member.
+    ///
+    /// # Errors
+    /// As [`Turn::show`].
+    pub fn show_blocks(&self, hold: &mut Hold, len: usize, blocks: &Blocks) -> Result<()> {
+        if let Some(sent) = blocks.block().filter(|&sent| sent != len) {
+            let class = if sent > len { Class::Truncate } else { Class::Other };
+            let text = format!("a rank's block for itself has {sent} bytes, but the room for it {len}");
+            return Err(Error::new(class, text));
+        }
+        self.show_with(hold, len * self.size() as usize, |room| {
+            for rank in 0..self.size() {
+                let block = blocks.buffer(rank);
+                let at = room.wrapping_add(rank as usize * len);
+                // SAFETY: the room has `len` bytes for each block, which the program owns.
+                unsafe { block.pack(0, at, block.len().min(len)) };
+            }
+        })
+    }
+
+    fn room(&self, hold: &mut Hold, len: usize) -> Result<usize> {
+        loop {
+            if let Some(at) = hold.desk.place(len, self.number, self.boards) {
+                return Ok(at);
+            }
+            match hold.desk.oldest() {
+                Some((turn, boards)) => boards.wait_through(hold, turn, self.comm, self.tag)?,
+                None => fail!(Intern, "{len} bytes are too many to show to other ranks"),
+            }
+        }
+    }
+
+    /// Waits for what `from` shows, of `len` bytes (or any number).
+    ///
+    /// # Errors
+    /// `Other`: it is in another call, or shows another number of bytes; junk in shared memory.
+    pub fn see(&self, hold: &mut Hold, from: u32, len: Option<usize>) -> Result<View> {
+        let member = &self.boards.members[from as usize];
+        let slot = member.board.slot(self.number);
+        if slot.turn().load(Ordering::Acquire) < self.number {
+            let who = (&**self.comm, self.tag);
+            self.boards.wait_for(hold, from as usize, self.number, false, who)?;
+        }
+        let note = slot.note();
+        let shown = note.len as usize;
+        if signature::differ(self.tag, note.tag) {
+            let text = signature::complaint(self.tag, from as i32, note.tag);
+            return Err(Error::new(Class::Other, text));
+        }
+        let junk = || {
+            let from = member.world;
+            Err(fault(crate::channel::Fault { from }))
+        };
+        let data = if shown <= INLINE {
+            slot.payload().cast_const()
+        } else {
+            let place = slot.place() as usize;
+            if place > SCRATCH || shown > SCRATCH - place {
+                return junk();
+            }
+            member.scratch.address().wrapping_add(place).cast_const()
+        };
+        let mut view = View {
+            data,
+            len: shown,
+            far: None,
+            from,
+        };
+        if note.far {
+            let entry = if shown == ENTRY { 0 } else { self.boards.me * ENTRY };
+            if shown < entry + ENTRY {
+                return junk();
+            }
+            (view.far, view.len) = (Some(view.word(entry)), view.word(entry + 8) as usize);
+        }
+        if len.is_some_and(|len| len != view.len) {
+            view.has(len.unwrap_or(0))?;
+            let (has, expected) = (view.len, len.unwrap_or(0));
+            fail!(
+                Other,
+                "rank {from} has {has} bytes where {expected} were expected: {DIFFER}"
+            );
+        }
+        Ok(view)
+    }
+
+    /// All members have been seen in this turn: they are through with those before.
+    #[inline]
+    pub fn seen_all(&self) {
+        let through = &self.boards.through;
+        through.set(through.get().max(self.number - 1));
+    }
+
+    /// Ends the turn: what others show in it is not read any more.
+    #[inline]
+    pub fn finish(&self, hold: &Hold) {
+        self.boards.members[self.boards.me].board.finish(self.number);
+        self.ring(hold);
+    }
+
+    #[inline]
+    fn ring(&self, hold: &Hold) {
+        let me = self.boards.me;
+        let others = self.boards.members.iter().enumerate().filter(|&(rank, _)| rank != me);
+        hold.engine.channel.ring_bells(others.map(|(_, member)| member.world));
+    }
+}
+
+impl View {
+    /// Checks that there are at least `len` bytes.
+    ///
+    /// # Errors
+    /// `Other`: there are not.
+    pub fn has(&self, len: usize) -> Result<()> {
+        if len > self.len {
+            let (from, has) = (self.from, self.len);
+            fail!(Other, "rank {from} has {has} bytes where {len} were expected: {DIFFER}");
+        }
+        Ok(())
+    }
+
+    /// Only the block that the table at its beginning names for `rank`.
+    fn block(mut self, rank: usize) -> Option<View> {
+        let entry = rank * ENTRY;
+        if self.far.is_some() {
+            return Some(self);
+        }
+        if self.len < entry + ENTRY {
+            return None;
+        }
+        let (place, len) = (self.word(entry) as usize, self.word(entry + 8) as usize);
+        if place > self.len || len > self.len - place {
+            return None;
+        }
+        (self.data, self.len) = (self.data.wrapping_add(place), len);
+        Some(self)
+    }
+
+    /// The 64-bit word at `first`, which has been checked to be there.
+    fn word(&self, first: usize) -> u64 {
+        // SAFETY: the caller has looked.
+        unsafe { self.data.wrapping_add(first).cast::<u64>().read_unaligned() }
+    }
+
+    /// Copies bytes `first ..` of the view to `to`, as many as go there.
+    ///
+    /// # Errors
+    /// `Other`: there are not as many.
+    pub fn copy(&self, first: usize, to: &Buffer) -> Result<()> {
+        let len = to.len();
+        self.has(first + len)?;
+        // SAFETY: the view has the bytes; the program owns the buffer.
+        unsafe { to.unpack(0, self.data.wrapping_add(first), len) };
+        Ok(())
+    }
+}

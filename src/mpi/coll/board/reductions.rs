@@ -1,0 +1,231 @@
+//! # Safety
+//! Reduces from what others show into the program's receive buffer, which the caller of the operation
+//! owns. A view holds as many bytes as the elements that are read from it.
+//!
+//! Reductions by boards (MPI-4.1 §6.9), of predefined operations. All add up in the same order, that of
+//! the ranks from the last one down, so every rank gets the same bits in every run.
+#![allow(unsafe_code)]
+
+use super::{Boards, Turn, View};
+use crate::mpi::buffer::Buffer;
+use crate::mpi::coll::args::Reduction;
+use crate::mpi::coll::schedule::share;
+use crate::mpi::coll::signature::Signature;
+use crate::mpi::comm::Comm;
+use crate::mpi::error::Result;
+use crate::mpi::op::Function;
+use crate::mpi::world::Hold;
+use std::rc::Rc;
+
+/// Elements are reduced in pieces of so many bytes, which stay in the first cache.
+const PIECE: usize = 8 << 10;
+
+/// The elements of a reduction: all ranks have the same predefined type, so they lie alike everywhere.
+pub struct Elements<'a> {
+    pub(super) reduction: &'a Reduction,
+    pub(super) extent: usize,
+}
+
+impl<'a> Elements<'a> {
+    /// The elements of `reduction`, unless the operation is one of the program: its functions may take
+    /// long, call MPI, and go over any datatype.
+    #[inline]
+    pub fn of(reduction: &'a Reduction) -> Option<Elements<'a>> {
+        let Function::Builtin(_) = reduction.op.function else {
+            return None;
+        };
+        let extent = usize::try_from(reduction.element.datatype.extent()).ok()?;
+        Some(Elements { reduction, extent })
+    }
+
+    /// Bytes of all elements, gaps included.
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.reduction.count * self.extent
+    }
+
+    /// This rank's operand.
+    pub(super) fn operand(&self) -> Buffer {
+        let Reduction { send, recv, .. } = *self.reduction;
+        Buffer::bytes(send.unwrap_or(recv), self.size())
+    }
+
+    /// Elements `first .. first + count` of the result.
+    pub(super) fn result(&self, first: usize, count: usize) -> Buffer {
+        let at = self.reduction.recv.wrapping_add(first * self.extent);
+        Buffer::bytes(at, count * self.extent)
+    }
+
+    /// Reduces elements `first .. first + count` of what ranks 0 to `last` show into `to`.
+    fn reduce(
+        &self,
+        hold: &mut Hold,
+        turn: &Turn,
+        last: u32,
+        (first, count): (usize, usize),
+        to: *mut u8,
+    ) -> Result<()> {
+        let start = first * self.extent;
+        let view = turn.see(hold, last, Some(self.size()))?;
+        if last == 0 {
+            return view.copy(start, &Buffer::bytes(to, count * self.extent));
+        }
+        let mut right: Option<View> = Some(view);
+        for rank in (0..last).rev() {
+            let left = turn.see(hold, rank, Some(self.size()))?;
+            self.combine(hold, left, right.take(), start, count, to)?;
+        }
+        Ok(())
+    }
+
+    /// `to = left op right`, or `to = left op to`, piece by piece.
+    fn combine(
+        &self,
+        hold: &mut Hold,
+        left: View,
+        right: Option<View>,
+        start: usize,
+        count: usize,
+        to: *mut u8,
+    ) -> Result<()> {
+        let Reduction { op, element, .. } = self.reduction;
+        let each = (PIECE / self.extent.max(1)).max(1);
+        let mut done = 0;
+        while done < count {
+            let step = each.min(count - done);
+            let shift = done * self.extent;
+            let to = to.wrapping_add(shift);
+            if let Some(right) = &right {
+                right.copy(start + shift, &Buffer::bytes(to, step * self.extent))?;
+            }
+            let left = left.data.wrapping_add(start + shift);
+            // SAFETY: the view has all elements (`see` compared the lengths), and `to` is the caller's.
+            unsafe { op.reduce(hold, &element.datatype, element.handle, left, to, step)? };
+            done += step;
+        }
+        Ok(())
+    }
+}
+
+/// Everybody shows its operand, and everybody reduces all of them.
+/// Cost: n bytes shown, p n read and reduced by each rank, one turn. For short vectors.
+///
+/// # Errors
+/// `Other`: a member is in another call.
+pub fn allreduce(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    boards: &Rc<Boards>,
+    signature: Signature,
+    elements: &Elements,
+) -> Result<()> {
+    let turn = Turn::begin(comm, boards, signature);
+    turn.show(hold, &elements.operand())?;
+    let Reduction { recv, count, .. } = *elements.reduction;
+    elements.reduce(hold, &turn, comm.size() - 1, (0, count), recv)?;
+    turn.seen_all();
+    turn.finish(hold);
+    Ok(())
+}
+
+/// Everybody shows its operand and reduces its share of all; then everybody shows its share of the
+/// result and takes the others'. Cost: about 2 n bytes shown and read by each rank, n reduced, two turns.
+///
+/// # Errors
+/// As [`allreduce`].
+pub fn allreduce_shared(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    boards: &Rc<Boards>,
+    signature: Signature,
+    elements: &Elements,
+) -> Result<()> {
+    let count = elements.reduction.count;
+    let part = |rank: u32| share(count, comm.size(), rank);
+    let (first, mine) = part(comm.rank);
+    let result = elements.result(first, mine);
+    let turn = Turn::begin(comm, boards, signature);
+    turn.show(hold, &elements.operand())?;
+    elements.reduce(hold, &turn, comm.size() - 1, (first, mine), result.address)?;
+    turn.seen_all();
+    turn.finish(hold);
+    let turn = Turn::begin(comm, boards, signature);
+    turn.show(hold, &result)?;
+    for step in 1..comm.size() {
+        let rank = (comm.rank + step) % comm.size();
+        let (first, count) = part(rank);
+        let room = elements.result(first, count);
+        turn.see(hold, rank, Some(room.len()))?.copy(0, &room)?;
+    }
+    turn.seen_all();
+    turn.finish(hold);
+    Ok(())
+}
+
+/// Everybody shows its operand, and the root reduces all of them; the others do not wait.
+/// Cost: n bytes shown by each rank, p n read and reduced by the root.
+///
+/// # Errors
+/// As [`allreduce`].
+pub fn reduce(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    boards: &Rc<Boards>,
+    signature: Signature,
+    root: u32,
+    elements: &Elements,
+) -> Result<()> {
+    let turn = Turn::begin(comm, boards, signature);
+    turn.show(hold, &elements.operand())?;
+    if comm.rank == root {
+        let Reduction { recv, count, .. } = *elements.reduction;
+        elements.reduce(hold, &turn, comm.size() - 1, (0, count), recv)?;
+        turn.seen_all();
+    }
+    turn.finish(hold);
+    Ok(())
+}
+
+/// Everybody shows its operand and reduces its block of all; `block` is (first element, elements).
+/// Cost: n bytes shown by each rank, about n read and reduced, one turn.
+///
+/// # Errors
+/// As [`allreduce`].
+pub fn reduce_scatter(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    boards: &Rc<Boards>,
+    signature: Signature,
+    elements: &Elements,
+    block: (usize, usize),
+) -> Result<()> {
+    let turn = Turn::begin(comm, boards, signature);
+    turn.show(hold, &elements.operand())?;
+    elements.reduce(hold, &turn, comm.size() - 1, block, elements.reduction.recv)?;
+    turn.seen_all();
+    turn.finish(hold);
+    Ok(())
+}
+
+/// Everybody shows its operand and reduces those of the ranks up to its own, or below its own if
+/// `exclusive`; nobody waits for higher ranks. Cost: n bytes shown, rank r reads and reduces r n.
+///
+/// # Errors
+/// As [`allreduce`].
+pub fn scan(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    boards: &Rc<Boards>,
+    signature: Signature,
+    elements: &Elements,
+    exclusive: bool,
+) -> Result<()> {
+    let turn = Turn::begin(comm, boards, signature);
+    turn.show(hold, &elements.operand())?;
+    let Reduction { recv, count, .. } = *elements.reduction;
+    if let Some(last) = comm.rank.checked_sub(exclusive.into()) {
+        elements.reduce(hold, &turn, last, (0, count), recv)?;
+    }
+    turn.finish(hold);
+    Ok(())
+}

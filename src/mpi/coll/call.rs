@@ -1,0 +1,203 @@
+//! A collective operation that was asked for, with checked arguments: by boards where that is quickest,
+//! else as a schedule.
+
+use super::args::{Blocks, Data, Reduction, Root, reduction_signature};
+use super::board::long::{self, Where};
+use super::board::reductions::{self, Elements};
+use super::board::{self, Boards, long_reductions, moves};
+use super::machine::{self, Operation, is_crowded};
+use super::plan;
+use super::signature::{Call, Signature};
+use crate::mpi::comm::{Comm, Plane};
+use crate::mpi::error::Result;
+use crate::mpi::world::Hold;
+use std::rc::Rc;
+
+/// Ranks up to which each reads all before it in a prefix reduction of long vectors.
+const FEW_SCAN: usize = 8;
+
+/// What a collective call is to do.
+pub enum Task {
+    /// `MPI_Barrier`, or the part of another call that is one.
+    Barrier(Call),
+    /// `MPI_Bcast`.
+    Bcast(Root, Data),
+    /// `MPI_Reduce`.
+    Reduce(Root, Reduction),
+    /// `MPI_Allreduce`.
+    Allreduce(Reduction),
+    /// `MPI_Gather`, or `MPI_Gatherv` where the last is false: arguments of [`plan::gather`].
+    Gather(Root, Option<Data>, Option<Blocks>, bool),
+    /// `MPI_Scatter`, or `MPI_Scatterv` where the last is false: arguments of [`plan::scatter`].
+    Scatter(Root, Option<Blocks>, Option<Data>, bool),
+    /// `MPI_Allgather` and `MPI_Allgatherv`: arguments of [`plan::allgather`].
+    Allgather(Option<Data>, Blocks),
+    /// `MPI_Alltoall` and its kin: arguments of [`plan::alltoall`].
+    Alltoall(Option<Blocks>, Blocks),
+    /// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`, with the elements of each rank's block.
+    ReduceScatter(Reduction, Vec<usize>),
+    /// `MPI_Scan`, or `MPI_Exscan` where the last is true.
+    Scan(Reduction, bool),
+    /// Any other, as a schedule.
+    Planned(Operation),
+}
+
+impl Task {
+    /// The schedule that does it.
+    pub fn plan(self, hold: &Hold, comm: &Rc<Comm>) -> Operation {
+        match self {
+            Task::Barrier(call) => plan::barrier(comm, is_crowded(hold), call),
+            Task::Bcast(root, data) => plan::bcast(comm, root, &data),
+            Task::Reduce(root, reduction) => plan::reduce(comm, is_crowded(hold), root, &reduction),
+            Task::Allreduce(reduction) => plan::allreduce(comm, is_crowded(hold), &reduction),
+            Task::Gather(root, send, recv, true) => plan::gather_regular(comm, root, send.as_ref(), recv),
+            Task::Gather(root, send, recv, false) => plan::gather(comm, root, send.as_ref(), recv),
+            Task::Scatter(root, send, recv, true) => plan::scatter_regular(comm, root, send, recv.as_ref()),
+            Task::Scatter(root, send, recv, false) => plan::scatter(comm, root, send, recv.as_ref()),
+            Task::Allgather(send, recv) => plan::allgather(comm, send.as_ref(), recv),
+            Task::Alltoall(send, recv) => plan::alltoall(comm, send, recv),
+            Task::ReduceScatter(reduction, counts) => plan::reduce_scatter(comm, &reduction, &counts),
+            Task::Scan(reduction, exclusive) => plan::scan(comm, &reduction, exclusive),
+            Task::Planned(operation) => operation,
+        }
+    }
+}
+
+/// Does `task` and returns when this rank's part is over.
+///
+/// # Errors
+/// As [`machine::run`].
+pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
+    if let Some(boards) = board::of(hold, comm) {
+        hold.check_peer(comm, Plane::Collective, None)?;
+        if let Some(outcome) = on_boards(hold, comm, boards, &task) {
+            return outcome.inspect_err(|_| boards.give_up(hold, comm));
+        }
+    }
+    let operation = task.plan(hold, comm);
+    machine::run(hold, operation)
+}
+
+/// Does `task` by boards; `None` for one that goes as a schedule. All members decide alike.
+#[inline]
+fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task) -> Option<Result<()>> {
+    let settings = hold.engine.channel.settings();
+    let near = (settings.board_max as usize).min(board::MOST);
+    let (share_min, far) = (settings.share_min as usize, settings.one_copy != 0 && near > 0);
+    let size = comm.size() as usize;
+    let at = |signature| Where {
+        comm,
+        boards,
+        signature,
+        near,
+    };
+    match task {
+        Task::Barrier(call) => Some(moves::barrier(hold, comm, boards, Signature::of(*call))),
+        Task::Bcast(Root::Rank(root), data) => {
+            let signature = Signature::of(Call::Bcast).with((*root).into()).with(data.len() as u64);
+            let buffer = data.buffer();
+            match data.len() <= near {
+                true => Some(moves::bcast(hold, comm, boards, signature, *root, &buffer)),
+                false => far.then(|| long::bcast(hold, at(signature), *root, &buffer)),
+            }
+        }
+        Task::Allreduce(reduction) => {
+            let elements = Elements::of(reduction)?;
+            let signature = reduction_signature(Call::Allreduce, reduction);
+            match elements.size() {
+                0 => Some(Ok(())),
+                len if len > near => far.then(|| long_reductions::allreduce(hold, at(signature), &elements)),
+                len if len >= share_min && reduction.count >= size => {
+                    Some(reductions::allreduce_shared(hold, comm, boards, signature, &elements))
+                }
+                _ => Some(reductions::allreduce(hold, comm, boards, signature, &elements)),
+            }
+        }
+        Task::Reduce(Root::Rank(root), reduction) => {
+            let elements = Elements::of(reduction)?;
+            let signature = reduction_signature(Call::Reduce, reduction).with((*root).into());
+            match elements.size() {
+                0 => Some(Ok(())),
+                len if len > near => far.then(|| long_reductions::reduce(hold, at(signature), *root, &elements)),
+                _ => Some(reductions::reduce(hold, comm, boards, signature, *root, &elements)),
+            }
+        }
+        Task::ReduceScatter(reduction, counts) => {
+            let elements = Elements::of(reduction)?;
+            let signature = reduction_signature(Call::ReduceScatter, reduction);
+            let block = |rank: u32| (counts[..rank as usize].iter().sum(), counts[rank as usize]);
+            match elements.size() {
+                0 => Some(Ok(())),
+                len if len > near => {
+                    far.then(|| long_reductions::reduce_scatter(hold, at(signature), &elements, block))
+                }
+                _ => {
+                    let block = block(comm.rank);
+                    Some(reductions::reduce_scatter(
+                        hold, comm, boards, signature, &elements, block,
+                    ))
+                }
+            }
+        }
+        Task::Scan(reduction, exclusive) => {
+            let elements = Elements::of(reduction)?;
+            let call = if *exclusive { Call::Exscan } else { Call::Scan };
+            let signature = reduction_signature(call, reduction);
+            match elements.size() {
+                0 => Some(Ok(())),
+                len if len > near => {
+                    (far && size <= FEW_SCAN).then(|| long_reductions::scan(hold, at(signature), &elements, *exclusive))
+                }
+                _ => Some(reductions::scan(hold, comm, boards, signature, &elements, *exclusive)),
+            }
+        }
+        Task::Gather(Root::Rank(root), send, recv, regular) => {
+            let signature = Signature::of(Call::Gather).with((*root).into());
+            let buffer = send.as_ref().map(Data::buffer);
+            let len = block(send.as_ref(), recv.as_ref()).filter(|_| *regular);
+            match len {
+                Some(len) if len <= near => {
+                    let (send, recv) = (buffer.as_ref(), recv.as_ref());
+                    Some(moves::gather(hold, comm, boards, signature, send, recv))
+                }
+                _ => far.then(|| long::gather(hold, at(signature), *root, buffer.as_ref(), recv.as_ref())),
+            }
+        }
+        Task::Scatter(Root::Rank(root), send, recv, regular) => {
+            let signature = Signature::of(Call::Scatter).with((*root).into());
+            let buffer = recv.as_ref().map(Data::buffer);
+            let len = block(recv.as_ref(), send.as_ref()).filter(|_| *regular);
+            match len {
+                Some(len) if len.saturating_mul(size) <= near => {
+                    let (send, recv) = ((len, send.as_ref()), buffer.as_ref());
+                    Some(moves::scatter(hold, comm, boards, signature, *root, send, recv))
+                }
+                _ => far.then(|| long::scatter(hold, at(signature), *root, send.as_ref(), buffer.as_ref())),
+            }
+        }
+        Task::Allgather(send, recv) => {
+            let signature = Signature::of(Call::Allgather);
+            let send = send.as_ref().map(Data::buffer);
+            match recv.largest() <= near {
+                true => Some(moves::allgather(hold, comm, boards, signature, send.as_ref(), recv)),
+                false => far.then(|| long::allgather(hold, at(signature), send.as_ref(), recv)),
+            }
+        }
+        Task::Alltoall(send, recv) => {
+            let signature = Signature::of(Call::Alltoall);
+            match recv.block() {
+                Some(len) if len.saturating_mul(size) <= near => {
+                    let send = (len, send.as_ref());
+                    Some(moves::alltoall(hold, comm, boards, signature, send, recv))
+                }
+                _ => far.then(|| long::alltoall(hold, at(signature), send.as_ref(), recv)),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Bytes of a rank's block in a regular gather or scatter.
+fn block(data: Option<&Data>, blocks: Option<&Blocks>) -> Option<usize> {
+    data.map(Data::len).or_else(|| blocks?.block())
+}
