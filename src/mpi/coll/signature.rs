@@ -140,7 +140,9 @@ pub fn complaint(mine: i32, from: i32, theirs: i32) -> String {
 ///
 /// # Errors
 /// `Other`: there is such a thing.
-pub fn check_end(hold: &Hold) -> Result<()> {
+pub fn check_end(hold: &mut Hold) -> Result<()> {
+    // A barrier by boards looks into no queue.
+    while hold.progress(None)? {}
     let strict = hold.engine.channel.settings().check > 0;
     board::check_end(hold)?;
     for (envelope, _) in hold.engine.unexpected.iter() {
