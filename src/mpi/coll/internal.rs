@@ -7,7 +7,7 @@ use super::schedule::{Area, Base, Member, Schedule};
 use super::signature::{Call, Signature};
 use super::{allgather, bcast, board, gather};
 use crate::mpi::buffer::Buffer;
-use crate::mpi::comm::Comm;
+use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 use std::rc::Rc;
@@ -34,6 +34,7 @@ pub fn barrier_of(hold: &mut Hold, comm: &Rc<Comm>, call: Call) -> Result<()> {
 /// A member passed another length.
 pub fn bcast_bytes(hold: &mut Hold, comm: &Rc<Comm>, root: u32, bytes: &mut [u8]) -> Result<()> {
     if let Some(boards) = board::of(hold, comm).filter(|_| bytes.len() <= board::MOST) {
+        hold.check_peer(comm, Plane::Collective, None)?;
         let data = Buffer::bytes(bytes.as_mut_ptr(), bytes.len());
         let outcome = board::moves::bcast(hold, comm, boards, Signature::of(Call::Internal), root, &data);
         return outcome.inspect_err(|_| boards.give_up(hold, comm));
