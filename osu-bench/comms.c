@@ -3,7 +3,7 @@
 
 int main(int argc, char **argv)
 {
-    static const Benchmark benchmark = {"MPI Communicator Creation Test", "Duplicate(us)         Split(us)", NULL, "ix",
+    static const Benchmark benchmark = {"MPI Communicator Creation Test", "Ranks           Duplicate(us)         Split(us)", NULL, "ix",
         {.iterations = 1000, .iterations_large = 1000, .warmup = 50, .warmup_large = 50}};
     begin(&argc, &argv, &benchmark, MPI_THREAD_SINGLE);
     double took[2] = {0, 0};
@@ -24,6 +24,6 @@ int main(int argc, char **argv)
     MPI_Allreduce(took, all, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     for (int i = 0; i < 2; i++)
         all[i] *= 1e6 / iterations(0) / ranks;
-    row(SIZE_MAX, all, 2);
+    row((size_t)ranks, all, 2);
     return end();
 }

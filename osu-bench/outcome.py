@@ -3,7 +3,7 @@ import re
 import statistics
 
 NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?$", re.I)
-HIGHER = re.compile(r"/s\b")
+HIGHER = re.compile(r"/s\b|hidden")
 
 
 def parse(text):

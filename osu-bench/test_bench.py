@@ -89,6 +89,7 @@ class Statistics(unittest.TestCase):
         self.assertEqual(r.costs("8"), [4.0, 4 / 3])
         self.assertTrue(outcome.higher_is_better("messages/s"))
         self.assertTrue(outcome.higher_is_better("MB/s, random rings"))
+        self.assertTrue(outcome.higher_is_better("% hidden"))
         self.assertFalse(outcome.higher_is_better("KiB of it shared"))
 
     def test_settings_and_hardware_are_no_peers(self):
