@@ -417,12 +417,15 @@ fn binding_is_as_asked_and_reported() {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("one.map");
     fs::write(&file, format!("0 {first}\n")).unwrap();
     let map = format!("file:{}", file.display());
-    assert_eq!(mine(&bound(&["-n", "1", "-map-by", &map])), [first.clone()]);
+    assert_eq!(
+        mine(&bound(&["-n", "1", "-map-by", &map])),
+        std::slice::from_ref(&first)
+    );
     let variable = mpirun(&["-n", "1", "sh", "-c", show])
         .env("HYDRA_BINDING", &user)
         .output()
         .unwrap();
-    assert_eq!(mine(&variable), [first.clone()]);
+    assert_eq!(mine(&variable), std::slice::from_ref(&first));
     for (options, reason) in [
         (&["-n", "2", "-map-by", &map][..], "is for 1 ranks, the job has 2"),
         (&["-n", "1", "-map-by", "file:/nonexistent"], "/nonexistent"),

@@ -9,13 +9,15 @@ use super::edge::*;
 use super::errhandler::report;
 use super::types::*;
 use crate::fail;
-use crate::launch::bootstrap::{self, Control};
+use crate::launch::bootstrap::{self, Control, Membership};
+use crate::launch::memory_report;
 use crate::mpi::coll;
 use crate::mpi::coll::signature::Call;
 use crate::mpi::failure;
 use crate::mpi::world::{Job, State, World};
 use crate::shm::segment::{self, Life, Segment};
 use crate::sys::cvar::Settings;
+use crate::sys::topology::{self, Place};
 use crate::sys::{clock, cma, cpu, descriptor, fork, host, memory};
 use std::ffi::{c_char, c_double, c_int, c_void};
 use std::os::fd::AsFd;
@@ -88,6 +90,8 @@ fn close(name: &'static str, users: &Users) -> c_int {
     }
     let code = on_world(name, |hold| {
         hold.wait_until(None, |hold| Ok(hold.engine.channel.is_flushed()))?;
+        let channel = &hold.engine.channel;
+        memory_report::write(channel.me(), channel.segment());
         live(hold, Life::Finalized);
         Ok(())
     });
@@ -149,6 +153,7 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
             member.size
         ));
     }
+    place_memory(&segment, &member, settings.numa != 0);
     cma::allow_reads_by(member.launcher_pid);
     let debug = settings.debug;
     let mut state = State::join(segment.into(), member.rank, settings);
@@ -162,6 +167,20 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     }
     *CONTROL.lock().unwrap_or_else(PoisonError::into_inner) = Some(member.control);
     Ok(World::new(state, multiple))
+}
+
+/// Puts this rank's part of the shared memory on its NUMA node. Our mpirun has done so before the rank began.
+fn place_memory(segment: &Segment, member: &Membership, wanted: bool) {
+    if !wanted {
+        if member.rank == 0 {
+            segment.touch_all();
+        }
+    } else if !member.control.is_mpirun()
+        && topology::nodes().count() > 1
+        && let Some(node) = Place::of(&cpu::mask(0)).node
+    {
+        segment.prefer_node(member.rank, node);
+    }
 }
 
 fn banner(state: &State) {

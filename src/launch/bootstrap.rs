@@ -47,6 +47,11 @@ enum Way {
 }
 
 impl Control {
+    /// Whether the launcher is our own mpirun.
+    pub fn is_mpirun(&self) -> bool {
+        matches!(self.0, Way::Mpirun(_))
+    }
+
     /// Asks the launcher to end the whole job with `code`. The caller ends itself afterwards: there is no answer.
     pub fn abort(&self, code: i32) {
         // A launcher that is gone has taken the job with it: nothing is left to tell.

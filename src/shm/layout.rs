@@ -9,7 +9,8 @@
 //! | for each rank:     a board 640 bytes for each context, scratch 512K       (first touched by the rank)
 //! | for each rank:     zone: memory it shares on demand (zone.rs)
 //! ```
-//! Every partition is whole pages, so that each lies on its owner's NUMA node (Ekman 2005 §3). The
+//! Every partition is whole pages, so that each lies on its owner's NUMA node (Ekman 2005 §3): mpirun asks the
+//! kernel for that before the ranks start ([`Layout::partitions`]), so it holds whoever touches a page first. The
 //! file is sparse: what nobody writes costs nothing.
 
 use super::board::{Board, SCRATCH};
@@ -19,6 +20,7 @@ use super::offer::{OFFERS, Offer};
 use super::pool::{CELL, CELLS};
 use super::ring::{Credit, Slot};
 use std::mem::size_of;
+use std::ops::Range;
 
 /// Size of a partition's unit.
 pub const PAGE: usize = 4096;
@@ -132,6 +134,18 @@ impl Layout {
         self.votes + owner as usize * VOTE_TABLE
     }
 
+    /// The parts that belong to `owner`: their names and offsets, whole pages each.
+    pub fn partitions(&self, owner: u32) -> [(&'static str, Range<usize>); 5] {
+        let part = |name, start: usize, len: usize| (name, start..start + len);
+        [
+            part("state", self.block(owner), PAGE),
+            part("rings", self.credit(owner, 0), self.ring_block),
+            part("pool", self.pool(owner), POOL),
+            part("offers", self.offers(owner), OFFER_TABLE),
+            part("votes", self.votes(owner), VOTE_TABLE),
+        ]
+    }
+
     /// `owner`'s offers.
     pub fn offers(&self, owner: u32) -> usize {
         self.offers + owner as usize * OFFER_TABLE
@@ -173,6 +187,25 @@ mod tests {
             assert_eq!(layout.scratch(last) + SCRATCH, layout.len);
             assert_eq!((layout.boards(last) % PAGE, layout.scratch(0) % PAGE), (0, 0));
             assert!(layout.slots.is_power_of_two() && layout.bytes.is_power_of_two());
+        }
+    }
+
+    #[test]
+    fn what_ranks_own_is_whole_pages_apart_from_each_other() {
+        for ranks in [1, 5, 64] {
+            let layout = Layout::new(ranks);
+            let mut parts: Vec<_> = (0..ranks)
+                .flat_map(|rank| layout.partitions(rank))
+                .map(|(_, range)| range)
+                .collect();
+            parts.sort_by_key(|range| range.start);
+            assert!(
+                parts
+                    .iter()
+                    .all(|range| range.start % PAGE == 0 && range.end % PAGE == 0 && !range.is_empty())
+            );
+            assert!(parts.windows(2).all(|pair| pair[0].end <= pair[1].start));
+            assert!(parts.iter().all(|range| range.end <= layout.len));
         }
     }
 

@@ -18,8 +18,9 @@ use super::zone::{self, View};
 use super::{pool, ring};
 use crate::sys::futex;
 use crate::sys::memory::{self, Mapping};
+use crate::sys::pages;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -264,6 +265,37 @@ impl Segment {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         Ok(self.layout.len + owner as usize * self.zone + offset)
+    }
+
+    /// Where it is mapped.
+    pub fn addresses(&self) -> Range<usize> {
+        let base = self.mapping.base() as usize;
+        base..base + self.mapping.len()
+    }
+
+    /// Has what belongs to `rank` lie on NUMA node `node`, as far as nobody has touched it yet.
+    pub fn prefer_node(&self, rank: u32, node: u32) {
+        let base = self.mapping.base() as usize;
+        for (_, part) in self.layout.partitions(rank) {
+            pages::prefer(base + part.start..base + part.end, node);
+        }
+        if self.file.is_some()
+            && let Ok(zone) = self.view(rank, 0, self.zone)
+        {
+            // The file remembers it when this view is gone.
+            let start = zone.base() as usize;
+            pages::prefer(start..start + self.zone, node);
+        }
+    }
+
+    /// Touches every page, as a library did that knew no nodes: all of it comes to lie where the caller runs.
+    pub fn touch_all(&self) {
+        for offset in (0..self.mapping.len()).step_by(PAGE) {
+            // SAFETY: an aligned word within the mapping.
+            let word = unsafe { self.at::<AtomicU64>(offset).as_ref() };
+            // Writes what is there, which adding 0 would not: the compiler makes a load of that.
+            let _ = word.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 
     /// Whether there are more ranks than CPUs.

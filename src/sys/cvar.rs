@@ -95,6 +95,8 @@ cvars! {
         "bytes of a rank up to which a collective goes by boards (the same for all ranks)";
     share_min "SHARE_MIN" 8192 0..=1073741824
         "bytes from which each rank reduces its share of an allreduce by boards (the same for all ranks)";
+    numa "NUMA" 1 0..=1
+        "1: what a rank owns of the shared memory lies on its own NUMA node; 0: rank 0 touches all of it first, and mpirun binds nobody unless asked";
     check "CHECK" 0 0..=1
         "1: MPI_Finalize fails when messages were never received or requests never completed";
     debug "DEBUG" 0 0..=5

@@ -12,4 +12,5 @@ pub mod futex;
 pub mod gate;
 pub mod host;
 pub mod memory;
+pub mod pages;
 pub mod topology;

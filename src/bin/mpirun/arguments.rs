@@ -1,5 +1,6 @@
 //! From the command line to a job: which programs, how many ranks of each, in which surroundings.
 
+use crate::auto::Auto;
 use crate::binding::Binding;
 use crate::options::{Action, Opt, find, nearest};
 use crate::stall::Policy;
@@ -51,6 +52,7 @@ pub struct Job {
     pub env: Vec<(String, String)>,
     pub tags: Tags,
     pub binding: Binding,
+    pub place: Option<Auto>,
     pub timeout: Option<u64>,
     pub stall: Policy,
     /// The death of a rank is not the end of the job.
@@ -197,11 +199,13 @@ impl Parser<'_> {
             Action::Prepend => self.job.tags = Tags::Rank,
             Action::Tag => self.job.tags = Tags::Stream,
             Action::Verbose => self.job.verbose = true,
+            Action::Auto => self.job.place = Some(Auto::parse(&values[0])?),
             Action::BindTo
             | Action::MapBy
             | Action::RankBy
             | Action::CpuSet
             | Action::Display
+            | Action::ReportMemory
             | Action::ReportBindings => {
                 let value = values.first().map_or("", String::as_str);
                 self.job.binding.take(opt.action, value)?;
@@ -413,6 +417,7 @@ mod tests {
             ("-bind-to mars a", "mars"),
             ("-map-by ppr:x:socket a", "ppr:x:socket"),
             ("-rank-by mood a", "mood"),
+            ("-place well a", "not auto"),
             ("-cpu-set 3-1 a", "3-1"),
         ] {
             let sentence = parsed(line).unwrap_err();

@@ -5,7 +5,7 @@ use mpi::place::machine::{Kind, Machine};
 use mpi::place::mapping::{self, BindTo, MapBy, Wish};
 use mpi::sys::cpu;
 use mpi::sys::cpuset::CpuSet;
-use mpi::sys::topology::SYS;
+use mpi::sys::topology::{SYS, nodes};
 use std::path::Path;
 
 /// What the command line says.
@@ -14,6 +14,8 @@ pub struct Binding {
     pub wish: Wish,
     /// Say who is bound where.
     pub report: bool,
+    /// Say at the end on which NUMA nodes the ranks' memory lies.
+    pub memory: bool,
 }
 
 /// What came of it.
@@ -46,12 +48,14 @@ impl Binding {
                     .split(',')
                     .any(|what| what.starts_with("bind") || what.starts_with("map"))
             }
+            Action::ReportMemory => self.memory = true,
             _ => self.report = true,
         }
         Ok(())
     }
 
-    /// Takes what the environment says where the command line is silent: Hydra's variables.
+    /// Takes what the environment says where the command line is silent: Hydra's variables, and `NEARMPI_NUMA=0`,
+    /// under which nobody is bound.
     ///
     /// # Errors
     /// A sentence with the value.
@@ -66,6 +70,9 @@ impl Binding {
                 .map_err(|why| format!("HYDRA_MAPPING: {why}"))?;
         }
         self.report |= of("HYDRA_TOPO_DEBUG").is_some_and(|value| value != "0");
+        if self.wish == Wish::default() && lookup("NEARMPI_NUMA").as_deref() == Some("0") {
+            self.wish.bind = Some(BindTo::None);
+        }
         Ok(())
     }
 
@@ -73,7 +80,7 @@ impl Binding {
     ///
     /// # Errors
     /// A sentence when nothing describes it.
-    fn machine(&self) -> Result<(Machine, Option<String>), String> {
+    pub fn machine(&self) -> Result<(Machine, Option<String>), String> {
         let simple = self.wish.map.is_none() && self.wish.rank.is_none();
         let simple = simple && !matches!(self.wish.bind, Some(BindTo::Objects { .. }));
         let library = std::env::var("NEARMPI_HWLOC").ok();
@@ -128,6 +135,13 @@ impl Binding {
 }
 
 impl Places {
+    /// The NUMA node that `rank` keeps to, if it is bound to one and there are others.
+    pub fn node(&self, rank: usize) -> Option<u32> {
+        let set = self.sets.get(rank).filter(|set| !set.is_empty())?;
+        let node = self.machine.around(Kind::Node, set)?.number?;
+        (nodes().count() > 1).then_some(node)
+    }
+
     /// Who is bound where, a line for each rank, in the words of Open MPI.
     pub fn report(&self, host: &str) -> Vec<String> {
         let (cores, packages) = (self.machine.places(false), self.machine.all(Kind::Package));

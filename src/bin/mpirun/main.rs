@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `options` | the table of options, the help; `man` makes the man page of it |
 //! | `arguments` | from the command line to a job |
+//! | `auto` | ranks placed by who talks to whom |
 //! | `binding` | which CPUs each rank gets |
 //! | `start` | the ranks' surroundings, descriptors and places |
 //! | `supervise` | the loop from start to end: signals, deaths, time limit |
@@ -15,6 +16,7 @@
 //! | `output` | tagged output |
 //! | `os` | system calls that the standard library lacks |
 mod arguments;
+mod auto;
 mod binding;
 #[cfg(test)]
 mod man;
@@ -49,15 +51,15 @@ fn run() -> Result<i32, Failure> {
     let words = words.map_err(|word| Failure::new(format!("{}: not text in UTF-8", word.to_string_lossy())))?;
     let read = |name: &str| std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}"));
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match arguments::parse(words, &read, host.trim()).map_err(Failure::new)? {
+    match arguments::parse(words.clone(), &read, host.trim()).map_err(Failure::new)? {
         Request::Help => print!("{}", options::help()),
         Request::Version => println!("mpirun (nearmpi) {}", env!("CARGO_PKG_VERSION")),
-        Request::Run(job) => return launch(job),
+        Request::Run(job) => return launch(job, &words),
     }
     Ok(0)
 }
 
-fn launch(mut job: Job) -> Result<i32, Failure> {
+fn launch(mut job: Job, words: &[String]) -> Result<i32, Failure> {
     if job.timeout.is_none()
         && let Ok(text) = std::env::var("MPIEXEC_TIMEOUT")
     {
@@ -69,6 +71,7 @@ fn launch(mut job: Job) -> Result<i32, Failure> {
     if let Some(seconds) = job.hang_after {
         job.stall = job.stall.after(seconds);
     }
+    auto::place(&mut job, words)?;
     if job.verbose {
         job.notes.iter().for_each(|note| eprintln!("mpirun: {note}"));
     }

@@ -114,6 +114,20 @@ pub fn out_of_the_way(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Err(Error::last_os_error())
 }
 
+/// A memory file that several processes may write to, one after the other's end.
+///
+/// # Errors
+/// What memfd_create(2) reports.
+pub fn report_file() -> io::Result<OwnedFd> {
+    // SAFETY: the name is a C string.
+    let number = unsafe { libc::memfd_create(c"nearmpi-report".as_ptr(), libc::MFD_CLOEXEC) };
+    if number < 0 {
+        return Err(Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made it.
+    out_of_the_way(unsafe { OwnedFd::from_raw_fd(number) }.as_fd())
+}
+
 /// True if standard input is a terminal and we are the ones who may read it.
 pub fn reads_terminal() -> bool {
     // SAFETY: plain integers.

@@ -4,9 +4,11 @@ use crate::arguments::{App, Inherit, Job, Tags};
 use crate::binding::Places;
 use crate::os::{self, Child, Files, Mask};
 use crate::output::Stream;
+use mpi::launch::memory_report;
 use mpi::shm::segment::{self, Segment};
+use mpi::sys::cpu;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Variables of other launchers that would make a rank believe it belongs to them.
-const FOREIGN: [&str; 9] = [
+const FOREIGN: [&str; 11] = [
+    crate::auto::TRACE,
+    memory_report::VARIABLE,
     "PMI_PORT",
     "PMI_ID",
     "PMI_SPAWNED",
@@ -46,6 +50,8 @@ pub struct Started {
     pub _memory: OwnedFd,
     /// Index of the program that each rank runs.
     pub appnums: Vec<usize>,
+    /// Where ranks write about their memory.
+    pub reports: Option<File>,
 }
 
 /// Why a job did not start, and the exit code that says so.
@@ -71,6 +77,7 @@ struct Common<'a> {
     size: usize,
     memory: OwnedFd,
     places: Places,
+    reports: Option<OwnedFd>,
     files: Files,
     mask: Mask,
     preload: Vec<(&'static str, String)>,
@@ -82,7 +89,7 @@ struct Common<'a> {
 /// The first program that cannot be started, or what the job lacks.
 pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
     let files = os::raise_files();
-    let allowed = mpi::sys::cpu::allowed(0) as u32;
+    let allowed = cpu::allowed(0) as u32;
     let default = match job.apps.iter().all(|app| app.count.is_none()) {
         true => job.binding.default_count().map_err(Failure::new)?,
         false => None,
@@ -104,12 +111,15 @@ pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
     let wrong = |e: io::Error| Failure::new(format!("cannot use the job's memory: {e}"));
     let segment = Segment::attach(memory.as_fd()).map_err(wrong)?;
     let memory = os::out_of_the_way(memory.as_fd()).map_err(wrong)?;
+    place_memory(&segment, &places);
+    let reports = job.binding.memory.then(os::report_file).transpose().map_err(wrong)?;
     let preload = if job.preload { preload()? } else { vec![] };
     let common = Common {
         job,
         size: size as usize,
         memory,
         places,
+        reports,
         files,
         mask,
         preload,
@@ -131,7 +141,27 @@ pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
         segment,
         _memory: common.memory,
         appnums,
+        reports: common.reports.map(File::from),
     })
+}
+
+/// Puts what each rank owns of the job's memory on its NUMA node, before anybody can touch it. Under
+/// `NEARMPI_NUMA=0` all of it goes where rank 0 runs, as with libraries that touched it before they knew nodes.
+fn place_memory(segment: &Segment, places: &Places) {
+    if std::env::var("NEARMPI_NUMA").as_deref() == Ok("0") {
+        let before = cpu::mask(0);
+        let moved = places.sets.first().is_some_and(|set| !set.is_empty() && cpu::bind(set));
+        segment.touch_all();
+        if moved {
+            cpu::bind(&before);
+        }
+        return;
+    }
+    for rank in 0..segment.ranks() {
+        if let Some(node) = places.node(rank as usize) {
+            segment.prefer_node(rank, node);
+        }
+    }
 }
 
 /// Where the ranks run; says so if that is wanted.
@@ -178,7 +208,8 @@ impl Common<'_> {
             command.stdin(Stdio::null());
         }
         self.connect_output(rank, &mut command, streams).map_err(no_socket)?;
-        let keep = vec![self.memory.as_raw_fd(), theirs.as_raw_fd()];
+        let mut keep = vec![self.memory.as_raw_fd(), theirs.as_raw_fd()];
+        keep.extend(self.reports.as_ref().map(AsRawFd::as_raw_fd));
         let (files, mask) = (self.files, self.mask);
         os::prepare(
             &mut command,
@@ -245,6 +276,9 @@ impl Common<'_> {
         }
         let mut set = |name: &str, value: String| drop(env.insert(name.to_string(), value));
         set("NEARMPI_FD", self.memory.as_raw_fd().to_string());
+        if let Some(reports) = &self.reports {
+            set(memory_report::VARIABLE, reports.as_raw_fd().to_string());
+        }
         set("NEARMPI_RANK", format!("{rank}/{}", self.size));
         set("NEARMPI_APPNUM", appnum.to_string());
         set("NEARMPI_UNIVERSE", self.size.to_string());

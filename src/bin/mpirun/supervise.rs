@@ -11,8 +11,11 @@ use crate::stall::Stall;
 use crate::start::Started;
 use crate::top::{Screen, Table};
 use crate::view::{self, Calls, View};
+use mpi::launch::memory_report;
 use mpi::launch::pmi::Lines;
 use mpi::shm::segment::Life;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -96,7 +99,30 @@ pub fn supervise(job: &Job, started: Started, mut signals: Signals) -> i32 {
             watch.code.get_or_insert(128 + libc::SIGPIPE);
         }
     }
+    if let Some(reports) = watch.started.reports.take() {
+        tell_memory(reports, size);
+    }
     watch.code.unwrap_or(0)
+}
+
+/// Prints what the ranks wrote about their memory, in their order.
+fn tell_memory(mut file: File, ranks: usize) {
+    let mut text = Vec::new();
+    let read = file.rewind().and_then(|()| file.read_to_end(&mut text));
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let rank = |part: &&str| part.strip_prefix("rank ")?.split(':').next()?.parse::<usize>().ok();
+    let mut parts: Vec<(usize, &str)> = text
+        .split(memory_report::END)
+        .filter_map(|part| Some((rank(&part)?, part)))
+        .collect();
+    parts.sort();
+    parts.iter().for_each(|(_, part)| eprint!("{part}"));
+    if read.is_err() || parts.len() < ranks {
+        eprintln!(
+            "mpirun: {} of {ranks} ranks said where their memory lies, as they finalized MPI",
+            parts.len()
+        );
+    }
 }
 
 impl Watch<'_> {

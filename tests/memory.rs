@@ -1,0 +1,99 @@
+//! `mpirun -report-memory`: each rank says on which NUMA nodes its memory lies, as it finalizes MPI.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Every rank sends a message of many cells to its neighbour.
+const PROGRAM: &str = r#"
+    #include <mpi.h>
+    #include <stdlib.h>
+    int main(int argc, char **argv)
+    {
+        int rank, size, bytes = 1 << 15;
+        MPI_Init(&argc, &argv);
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        MPI_Comm_size(MPI_COMM_WORLD, &size);
+        char *out = calloc(bytes, 1), *in = calloc(bytes, 1);
+        MPI_Sendrecv(out, bytes, MPI_CHAR, (rank + 1) % size, 0, in, bytes, MPI_CHAR, (rank + size - 1) % size, 0,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (argc > 1)
+            _Exit(0);
+        MPI_Finalize();
+        return 0;
+    }
+"#;
+
+fn compile(work: &Path) -> PathBuf {
+    let deps = std::env::current_exe().unwrap();
+    std::fs::create_dir_all(work).unwrap();
+    std::fs::copy(deps.parent().unwrap().join("libmpi.so"), work.join("libmpi.so.12")).unwrap();
+    let (source, program) = (work.join("program.c"), work.join("program"));
+    std::fs::write(&source, PROGRAM).unwrap();
+    let done = Command::new("cc")
+        .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include"))
+        .args([&source, &work.join("libmpi.so.12")])
+        .arg("-o")
+        .arg(&program)
+        .status();
+    assert!(done.unwrap().success());
+    program
+}
+
+fn report(work: &Path, program: &Path, numa: &str, arguments: &[&str]) -> (Output, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_mpirun"))
+        .args(["-n", "3", "-report-memory"])
+        .arg(program)
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", work)
+        .env("NEARMPI_NUMA", numa)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, text)
+}
+
+/// Pages of the part of that name, in the report of `rank`.
+fn pages(report: &str, rank: u32, part: &str) -> u64 {
+    let start = report.find(&format!("rank {rank}: pid")).unwrap();
+    let end = report[start..].find("Processed").unwrap() + start;
+    let mut lines = report[start..end]
+        .lines()
+        .skip_while(|line| !line.ends_with(part))
+        .skip(1);
+    let count = |line: &str| line.trim().split_once(" pages on node ")?.0.parse::<u64>().ok();
+    std::iter::from_fn(|| count(lines.next()?)).sum()
+}
+
+#[test]
+fn the_ranks_memory_is_reported_in_order() {
+    if !Path::new("/proc/self/numa_maps").exists() {
+        eprintln!("this kernel knows no NUMA nodes");
+        return;
+    }
+    let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("memory");
+    let program = compile(&work);
+    let (output, text) = report(&work, &program, "1", &[]);
+    assert!(output.status.success(), "{text}");
+    let places: Vec<usize> = (0..3)
+        .map(|rank| text.find(&format!("rank {rank}: pid")).expect(&text))
+        .collect();
+    assert!(places.is_sorted());
+    for rank in 0..3 {
+        assert!(pages(&text, rank, "[heap]") > 0, "{text}");
+        assert!(pages(&text, rank, &format!("rings of rank {rank}")) > 0, "{text}");
+        // Nobody has touched the whole table.
+        assert!(pages(&text, rank, &format!("offers of rank {rank}")) < 100, "{text}");
+    }
+    assert_eq!(text.matches("Process running on node").count(), 3, "{text}");
+    assert!(!text.contains('\0'), "{text}");
+
+    // As of old, rank 0 touches everything: a table of offers is 1 MiB.
+    let (output, text) = report(&work, &program, "0", &[]);
+    assert!(output.status.success(), "{text}");
+    for rank in 0..3 {
+        assert_eq!(pages(&text, 0, &format!("offers of rank {rank}")), 256, "{text}");
+    }
+
+    let (_, text) = report(&work, &program, "1", &["leave"]);
+    assert!(text.contains("0 of 3 ranks said where their memory lies"), "{text}");
+}
