@@ -71,8 +71,14 @@ fn split(area: &Area, segment: &Segment, rank: u32) -> Vec<(String, Range<usize>
         })
         .collect();
     parts.sort_by_key(|(_, range, _)| range.start);
-    let first = parts.first().map_or(all.end, |(_, range, _)| range.start);
-    parts.insert(0, ("job's memory, header and contexts".into(), all.start..first, false));
+    // What lies between belongs to nobody.
+    let ends: Vec<usize> = std::iter::once(all.start)
+        .chain(parts.iter().map(|(_, range, _)| range.end))
+        .collect();
+    let starts: Vec<usize> = parts.iter().map(|(_, range, _)| range.start).chain([all.end]).collect();
+    let gaps = ends.into_iter().zip(starts).filter(|(end, start)| end < start);
+    parts.extend(gaps.map(|(from, to)| ("job's memory, common tables".to_string(), from..to, false)));
+    parts.sort_by_key(|(_, range, _)| range.start);
     parts
 }
 
