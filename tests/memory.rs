@@ -87,11 +87,11 @@ fn the_ranks_memory_is_reported_in_order() {
     assert_eq!(text.matches("Process running on node").count(), 3, "{text}");
     assert!(!text.contains('\0'), "{text}");
 
-    // As of old, rank 0 touches everything: a table of offers is 1 MiB.
+    // As of old, rank 0 touches everything: a table of offers is a MiB or more.
     let (output, text) = report(&work, &program, "0", &[]);
     assert!(output.status.success(), "{text}");
     for rank in 0..3 {
-        assert_eq!(pages(&text, 0, &format!("offers of rank {rank}")), 256, "{text}");
+        assert!(pages(&text, 0, &format!("offers of rank {rank}")) >= 256, "{text}");
     }
 
     let (_, text) = report(&work, &program, "1", &["leave"]);

@@ -135,7 +135,7 @@ impl Layout {
     }
 
     /// The parts that belong to `owner`: their names and offsets, whole pages each.
-    pub fn partitions(&self, owner: u32) -> [(&'static str, Range<usize>); 5] {
+    pub fn partitions(&self, owner: u32) -> [(&'static str, Range<usize>); 6] {
         let part = |name, start: usize, len: usize| (name, start..start + len);
         [
             part("state", self.block(owner), PAGE),
@@ -143,6 +143,7 @@ impl Layout {
             part("pool", self.pool(owner), POOL),
             part("offers", self.offers(owner), OFFER_TABLE),
             part("votes", self.votes(owner), VOTE_TABLE),
+            part("boards", self.boards(owner), BOARDS + SCRATCH),
         ]
     }
 

@@ -288,9 +288,11 @@ impl Segment {
         }
     }
 
-    /// Touches every page, as a library did that knew no nodes: all of it comes to lie where the caller runs.
+    /// Touches every page that messages go through, as a library did that knew no nodes: all of them come to lie
+    /// where the caller runs.
     pub fn touch_all(&self) {
-        for offset in (0..self.mapping.len()).step_by(PAGE) {
+        let parts = (0..self.ranks()).flat_map(|rank| self.layout.partitions(rank).into_iter().take(4));
+        for offset in parts.flat_map(|(_, part)| part.step_by(PAGE)) {
             // SAFETY: an aligned word within the mapping.
             let word = unsafe { self.at::<AtomicU64>(offset).as_ref() };
             // Writes what is there, which adding 0 would not: the compiler makes a load of that.
