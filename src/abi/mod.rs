@@ -7,6 +7,7 @@
 // The helpers of `edge` take C's pointers and say in its header whose promise they rely on.
 #![allow(clippy::not_unsafe_ptr_arg_deref)]
 
+pub mod chapters;
 pub mod coll;
 pub mod coll_args;
 #[rustfmt::skip]

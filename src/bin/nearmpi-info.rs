@@ -1,6 +1,7 @@
 //! nearmpi-info: what this nearmpi is, which functions it has, which settings it knows.
 //! Under the name `mpichversion` it prints the lines that tools read from MPICH's program.
 
+use mpi::abi::chapters::{CHAPTERS, chapter};
 use mpi::abi::unsupported::unsupported_names;
 use mpi::{sys::cvar, version};
 use std::ffi::OsStr;
@@ -15,6 +16,7 @@ usage: nearmpi-info [option]
 
   (none)        version, ABI, library, compiler
   --functions   every MPI function: `written`, or `not-yet` (a call raises MPI_ERR_UNSUPPORTED_OPERATION)
+  --coverage    the same, counted by chapter of MPI-4.1
   --cvars       control variables of the environment: name, default, range, meaning
   --library     name of the library's file
   --version     version alone
@@ -48,6 +50,7 @@ fn reply(option: Option<&str>) -> Result<String, String> {
     Ok(match option {
         None => overview(),
         Some("--functions") => functions(),
+        Some("--coverage") => coverage(),
         Some("--cvars") => cvars(),
         Some("--library") => format!("{}\n", version::FILE),
         Some("--version" | "-V") => format!("nearmpi {}\n", version::NEARMPI),
@@ -93,6 +96,23 @@ fn functions() -> String {
     for (name, written) in all_functions() {
         let state = if written { "written" } else { "not-yet" };
         writeln!(text, "{state}  {name}").expect("a String takes every text");
+    }
+    text
+}
+
+/// How many functions of each chapter are written, as a table in Markdown.
+fn coverage() -> String {
+    let number = |title: &str| {
+        let end = title.find(|c: char| !c.is_ascii_digit()).unwrap_or(title.len());
+        title[..end].parse().unwrap_or(u32::MAX)
+    };
+    let mut titles: Vec<&str> = CHAPTERS.iter().map(|(title, _)| *title).collect();
+    titles.sort_by_key(|title| number(title));
+    let mut text = String::from("| chapter of MPI-4.1 | functions | written |\n|---|---|---|\n");
+    for title in titles {
+        let here = || all_functions().filter(|(name, _)| chapter(name) == Some(title));
+        let (all, written) = (here().count(), here().filter(|(_, written)| *written).count());
+        writeln!(text, "| {title} | {all} | {written} |").expect("a String takes every text");
     }
     text
 }
@@ -146,6 +166,26 @@ mod tests {
         assert!(text.contains("  MPI_Send\n"));
         let known = |name: &&&str| !all_functions().any(|(function, _)| function == **name);
         assert_eq!(unsupported_names().iter().find(known), None);
+    }
+
+    /// `NEARMPI_BLESS=1` writes the table into README.md.
+    #[test]
+    fn the_generated_table_of_the_readme_is_fresh() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        let readme = std::fs::read_to_string(&path).unwrap();
+        let (before, rest) = readme.split_once("<!-- nearmpi-info --coverage -->\n").unwrap();
+        let (table, after) = rest.split_once("<!-- end -->").unwrap();
+        if table == coverage() {
+            return;
+        }
+        let fresh = format!(
+            "{before}<!-- nearmpi-info --coverage -->\n{}<!-- end -->{after}",
+            coverage()
+        );
+        match std::env::var_os("NEARMPI_BLESS") {
+            Some(_) => std::fs::write(&path, fresh).unwrap(),
+            None => panic!("README.md is stale; run NEARMPI_BLESS=1 cargo test generated"),
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub type WideUserFunction = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut 
 /// `MPIX_User_function_x`, which is also given the pointer it was registered with.
 pub type StateUserFunction = unsafe extern "C" fn(*mut c_void, *mut c_void, c_longlong, c_int, *mut c_void);
 /// Calls a user function of another language: operands, count, datatype, the function.
-pub type Proxy = unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_int, *const c_int, UserFunction);
+pub type Proxy = unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, c_int, UserFunction);
 
 /// What an operation computes.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +167,7 @@ impl Op {
                     Function::User(function) => function(left, right, &mut narrow, &mut handle),
                     Function::Wide(function) => function(left, right, &mut wide, &mut handle),
                     Function::State(function, state) => function(left, right, wide, handle, state),
-                    Function::Foreign(function, proxy) => proxy(left, right, &narrow, &handle, function),
+                    Function::Foreign(function, proxy) => proxy(left, right, narrow, handle, function),
                     Function::Builtin(_) => {}
                 }
             }

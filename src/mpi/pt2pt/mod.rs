@@ -14,6 +14,8 @@ pub mod probe;
 mod program_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod threads_tests;
 pub mod unexpected;
 
 use super::buffer::{Buffer, Layout};

@@ -1,0 +1,141 @@
+//! Several threads in each of several ranks, all of them in MPI at once; run under ThreadSanitizer too.
+
+use super::*;
+use crate::mpi::coll;
+use crate::mpi::comm::create;
+use crate::mpi::world::World;
+use crate::shm::segment::Segment;
+use crate::sys::cvar::Settings;
+use std::sync::Arc;
+
+const RANKS: u32 = 3;
+const THREADS: u32 = 4;
+const ROUNDS: u32 = if cfg!(debug_assertions) { 60 } else { 600 };
+
+/// What a thread has: its rank's world, its number, and the communicator that threads of its number share.
+struct Me<'w> {
+    world: &'w World,
+    rank: u32,
+    number: u32,
+    comm: u32,
+}
+
+impl Me<'_> {
+    fn comm(&self, hold: &Hold) -> Rc<Comm> {
+        hold.comms.get(self.comm).unwrap().clone()
+    }
+
+    /// A message to the next rank and one from the one before; every path, with and without a probe.
+    fn ring(&self, round: u32) {
+        let len = [8, 300, 6000, 40_000][round as usize / 5 % 4];
+        let (next, before) = ((self.rank + 1) % RANKS, (self.rank + RANKS - 1) % RANKS);
+        let mut out: Vec<u8> = (0..len)
+            .map(|at| (at as u32 ^ round ^ self.rank << 4 ^ self.number) as u8)
+            .collect();
+        let mut room = vec![0; len];
+        let tag = (self.number * 100 + round) as i32;
+        let (sent, received) = {
+            let mut hold = self.world.hold();
+            // Even threads share the world, odd ones have their own communicator.
+            let comm = if self.number.is_multiple_of(2) {
+                hold.world.clone()
+            } else {
+                self.comm(&hold)
+            };
+            let (out, room) = (
+                Buffer::bytes(out.as_mut_ptr(), len),
+                Buffer::bytes(room.as_mut_ptr(), len),
+            );
+            let sent = isend(&mut hold, &comm, Plane::PointToPoint, out, next, tag, Mode::Standard).unwrap();
+            let received = match round % 2 {
+                0 => irecv(&mut hold, &comm, Plane::PointToPoint, room, before as i32, tag).unwrap(),
+                _ => {
+                    let (matched, status) = probe::mprobe(&mut hold, &comm, before as i32, tag).unwrap();
+                    assert_eq!(status.bytes as usize, len);
+                    imrecv(&mut hold, matched, room).unwrap()
+                }
+            };
+            (sent, received)
+        };
+        let mut hold = self.world.hold();
+        wait(&mut hold, received).unwrap();
+        wait(&mut hold, sent).unwrap();
+        drop(hold);
+        let right = |(at, &byte): (usize, &u8)| byte == (at as u32 ^ round ^ before << 4 ^ self.number) as u8;
+        assert!(room.iter().enumerate().all(right));
+    }
+
+    fn cancelled(&self) {
+        let mut byte = [0];
+        let mut hold = self.world.hold();
+        let comm = self.comm(&hold);
+        let room = Buffer::bytes(byte.as_mut_ptr(), 1);
+        let key = irecv(&mut hold, &comm, Plane::PointToPoint, room, 0, 99_999).unwrap();
+        request::cancel(&mut hold, key).unwrap();
+        assert!(wait(&mut hold, key).unwrap().cancelled);
+    }
+
+    fn together(&self, round: u32) {
+        let mut hold = self.world.hold();
+        let comm = self.comm(&hold);
+        let all = coll::allgather_bytes(&mut hold, &comm, &[self.rank as u8, round as u8]).unwrap();
+        assert_eq!(
+            all,
+            (0..RANKS as u8)
+                .flat_map(|rank| [rank, round as u8])
+                .collect::<Vec<_>>()
+        );
+        let dup = Rc::new(create::dup(&mut hold, &comm).unwrap());
+        coll::barrier(&mut hold, &dup).unwrap();
+    }
+
+    fn work(&self) {
+        for round in 0..ROUNDS {
+            match round % 5 {
+                0..3 => self.ring(round),
+                3 => self.cancelled(),
+                _ => self.together(round),
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_of_several_ranks_work_at_once() {
+    let segment = Arc::new(Segment::private(RANKS, 2).unwrap());
+    std::thread::scope(|scope| {
+        for rank in 0..RANKS {
+            let segment = segment.clone();
+            scope.spawn(move || {
+                let settings = Settings::read(|_| None).unwrap();
+                let world = World::new(State::join(segment, rank, settings), true);
+                let comms: Vec<u32> = (0..THREADS)
+                    .map(|_| {
+                        let mut hold = world.hold();
+                        let parent = hold.world.clone();
+                        let comm = Rc::new(create::dup(&mut hold, &parent).unwrap());
+                        hold.comms.insert(comm).unwrap()
+                    })
+                    .collect();
+                std::thread::scope(|threads| {
+                    for (number, comm) in (0..THREADS).zip(comms) {
+                        let world = &world;
+                        threads.spawn(move || {
+                            Me {
+                                world,
+                                rank,
+                                number,
+                                comm,
+                            }
+                            .work()
+                        });
+                    }
+                });
+                // Nobody leaves while another may still read its memory.
+                let mut hold = world.hold();
+                let all = hold.world.clone();
+                coll::barrier(&mut hold, &all).unwrap();
+            });
+        }
+    });
+}
