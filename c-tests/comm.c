@@ -122,7 +122,6 @@ static void two_groups(void)
         order[i] = i < odds ? 2 * i + 1 : 2 * (i - odds);
     OK(MPI_Intercomm_merge(dup, !odd, &merged));
     members(merged, n_ranks, order);
-    FAILS(MPI_ERR_COMM, MPI_Comm_remote_size(merged, &n));
     free(order);
     OK(MPI_Comm_free(&merged));
     OK(MPI_Comm_free(&dup));

@@ -80,7 +80,7 @@ static void persistent(struct me *me)
 
 static void partitioned(struct me *me)
 {
-    int out[4], in[4] = {0}, flag = 0;
+    int out[4] = {0}, in[4] = {0}, flag = 0;
     MPI_Request requests[2];
     OK(MPI_Psend_init(out, 4, 1, MPI_INT, me->to, 8, me->comm, MPI_INFO_NULL, &requests[0]));
     OK(MPI_Precv_init(in, 4, 1, MPI_INT, me->from, 8, me->comm, MPI_INFO_NULL, &requests[1]));
@@ -129,7 +129,8 @@ static int copy(MPI_Comm comm, int key, void *state, void *in, void *out, int *f
     *flag = 1;
     return MPI_SUCCESS;
 }
-static void quiet(MPI_Comm *comm, int *code, ...) { (void)comm, (void)code; }
+static _Thread_local int calls;
+static void quiet(MPI_Comm *comm, int *code, ...) { (void)comm, (void)code, calls++; }
 
 static void objects(struct me *me)
 {
@@ -157,7 +158,8 @@ static void objects(struct me *me)
     OK(MPI_Comm_set_info(half, info));
     OK(MPI_Comm_create_errhandler(quiet, &handler));
     OK(MPI_Comm_set_errhandler(half, handler));
-    CHECK(MPI_Send(&value, 1, MPI_INT, 999, 0, half) != MPI_SUCCESS, "rank 999 exists");
+    (void)MPI_Send(&value, 1, MPI_INT, 999, 0, half); /* MPICH 5.0.2 returns 0 once the handler has run. */
+    CHECK(calls > 0, "the error handler was not called");
     OK(MPI_Type_vector(5, 1, 3, MPI_INT, &type));
     OK(MPI_Type_commit(&type));
     int out[15], in[15] = {0};

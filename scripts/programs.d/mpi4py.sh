@@ -76,9 +76,9 @@ mpi4py_programs() {
     local coll="test_cco_buf test_cco_obj test_cco_vec"
     local core=(test_comm test_comm_topo test_group test_info test_errhandler test_errorcode test_exceptions
         test_grequest test_request test_status test_session test_ulfm test_p2p_buf_part -x '*.TestErrhandlerFile.*')
-    # The suite: all but windows, files and new processes; the patterns are single tests of these in other files.
-    local without=(-e 'test_(rma|win|io|file|spawn|dynproc|util_pool|subclass)' -x '*.TestErrhandlerFile.*'
-        -x '*.TestMessageRMA.*' -x '*.TestSequential*' -x '*.testSafeFreeCreated')
+    # The suite: all but files and new processes; the patterns are single tests of these in other files.
+    local without=(-e 'test_(io|file|spawn|dynproc|util_pool|subclass)' -x '*.TestErrhandlerFile.*'
+        -x '*.testSafeFreeCreated')
     prog mpi4py-import default mpi4py_import
     prog mpi4py-helloworld default mpi4py_hello 4
     prog mpi4py-ringtest default mpi4py_ring 4

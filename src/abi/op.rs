@@ -180,3 +180,10 @@ pub unsafe extern "C" fn MPII_Op_set_cxx(op: MPI_Op, call: *mut c_void) {
         });
     }
 }
+
+/// For MPICH's Fortran 2008 library: `op` calls a function of `mpi_f08`. Nothing changes for it: the datatype
+/// it is given is a structure of one handle, which lies in memory as C's handle does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPII_Op_set_f08(op: MPI_Op) {
+    let _ = op;
+}
