@@ -37,7 +37,6 @@ fn target(
     let rank = dest(&window.comm, rank)?;
     let count = self::count(count, "target_count")?;
     let datatype = state.datatypes.committed(datatype)?.clone();
-    let disp = disp as i64;
     Ok(rank.map(|rank| Target {
         rank,
         disp,

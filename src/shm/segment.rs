@@ -260,7 +260,7 @@ impl Segment {
 
     fn zone_at(&self, owner: u32, offset: usize, len: usize) -> io::Result<usize> {
         let end = offset.checked_add(len);
-        if owner >= self.layout.ranks || offset % PAGE != 0 || end.is_none_or(|end| end > self.zone) {
+        if owner >= self.layout.ranks || !offset.is_multiple_of(PAGE) || end.is_none_or(|end| end > self.zone) {
             let text = format!("{len} bytes at {offset} of rank {owner}'s zone");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
