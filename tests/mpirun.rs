@@ -188,6 +188,90 @@ fn tagged_lines_are_whole() {
 }
 
 #[test]
+fn output_goes_into_files() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("output");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let write = ["-n", "2", "sh", "-c", "echo out $PMI_RANK; echo err $PMI_RANK >&2"];
+    let of = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let run_here = |options: &[&str]| {
+        let output = mpirun(&[options, &write].concat())
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+        output
+    };
+    let output = run_here(&["-outfile-pattern", "out.%r", "-errfile-pattern", "all"]);
+    assert!(output.stdout.is_empty() && output.stderr.is_empty());
+    assert_eq!((of("out.0"), of("out.1")), ("out 0\n".into(), "out 1\n".into()));
+    let all = of("all");
+    assert!(all == "err 0\nerr 1\n" || all == "err 1\nerr 0\n", "{all}");
+    run_here(&["--output-filename", "deep/er"]);
+    assert_eq!(of("deep/er/1/rank.1/stderr"), "err 1\n");
+    let output = run_here(&["-prepend-pattern", "<%r%%>", "-outfile-pattern", "tagged"]);
+    assert!(of("tagged").contains("<1%>out 1\n") && text(&output.stderr).contains("<0%>err 0\n"));
+    let output = run_here(&["--timestamp-output", "--tag-output"]);
+    let line = text(&output.stdout).lines().next().unwrap().to_string();
+    let (time, rest) = line.split_once("[1,").unwrap();
+    assert!(
+        time.len() == 24 && time.as_bytes()[13] == b':' && rest.contains("<stdout>:out"),
+        "{line}"
+    );
+    let broken = run(&[&["-outfile-pattern", "/no/such/%r"][..], &write].concat());
+    assert!(
+        text(&broken.stderr).contains("output of rank 0") && code(&broken) == 1 || std::path::Path::new("/no").exists()
+    );
+}
+
+#[test]
+fn arguments_and_variables_are_passed_on_as_they_are() {
+    use std::os::unix::ffi::OsStrExt;
+    let odd = std::ffi::OsStr::from_bytes(b"a\xff b");
+    let output = mpirun(&["-n", "1", "sh", "-c", "printf %s \"$1$ODD\"", "x"])
+        .arg(odd)
+        .env("ODD", odd)
+        .output()
+        .unwrap();
+    assert_eq!(output.stdout, b"a\xff ba\xff b");
+}
+
+#[test]
+fn programs_are_looked_for_in_the_path() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("path");
+    fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("of-my-own");
+    fs::write(&program, "#!/bin/sh\necho found\n").unwrap();
+    Command::new("chmod").arg("755").arg(&program).status().unwrap();
+    let path = format!("/nowhere:{}", folder.display());
+    assert_eq!(text(&run(&["-path", &path, "-n", "1", "of-my-own"]).stdout), "found\n");
+    assert_eq!(code(&run(&["-n", "1", "of-my-own"])), 127);
+}
+
+#[test]
+fn exit_codes_are_as_asked() {
+    let killed = [
+        "-n",
+        "2",
+        "sh",
+        "-c",
+        "if [ $PMI_RANK = 1 ]; then kill -KILL $$; fi; exit 0",
+    ];
+    assert_eq!(code(&run(&killed)), 137);
+    let output = run(&[&["-exit-codes", "hydra", "-print-all-exitcodes"][..], &killed].concat());
+    assert_eq!(code(&output), 9);
+    assert!(
+        text(&output.stderr).contains("exit codes: 0,signal 9"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(
+        code(&run(&["-exit-codes", "hydra", "-n", "1", "sh", "-c", "exit 137"])),
+        137
+    );
+}
+
+#[test]
 fn untagged_lines_are_whole_as_well() {
     // Blocks as the C library writes them, which end in the middle of a line.
     let output = run(&[

@@ -5,7 +5,7 @@
  *   HOW    kill, segv, abort, exit0, exit3, fast0 (_exit), mpi7 (MPI_Abort), stop, child (a child keeps stdout open
  *          while the rank is killed), wait (does nothing: the test strikes from outside), fork (children come and go)
  *
- * `victim data` sends messages of all sizes round a ring and checks every byte; `victim times` prints the time of a
+ * `victim junk PART` has the last rank write over the memory of the job; `victim data` sends messages of all sizes round a ring and checks every byte; `victim times` prints the time of a
  * barrier in microseconds; `victim flood` has rank 0 swallow a million messages and prints what it grew by, in MB;
  * `victim stdin` counts what each rank can read. */
 #include "../check.h"
@@ -18,6 +18,26 @@ static double now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+/* Writes junk over the job's memory: over a PART of it (header, low, all), most of its words or some. */
+static void scribble(const char *part)
+{
+    char line[512];
+    unsigned char *from = NULL, *to = NULL;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    uint32_t state = (uint32_t)getpid();
+    while (maps && fgets(line, sizeof line, maps))
+        if (strstr(line, "memfd:nearmpi") && sscanf(line, "%p-%p", (void **)&from, (void **)&to) == 2)
+            break;
+    if (maps)
+        fclose(maps);
+    CHECK(from != NULL, "the job's memory is not to be found");
+    size_t len = (size_t)(to - from), most = !strcmp(part, "header") ? 4096 : !strcmp(part, "low") ? 1 << 20 : 16 << 20;
+    unsigned step = !strcmp(part, "all") ? 100 : 3;
+    for (size_t i = 0; i + 8 <= len && i < most; i += 8)
+        if (next_random(&state) % step == 0)
+            *(volatile uint64_t *)(from + i) = (uint64_t)next_random(&state) << 40 | next_random(&state);
 }
 
 static void end(const char *how)
@@ -149,6 +169,15 @@ int main(int argc, char **argv)
             count++;
         printf("%d %ld\n", my_rank, count);
         return finish();
+    }
+    if (!strcmp(where, "junk")) {
+        int in, next = (my_rank + 1) % n_ranks, previous = (my_rank + n_ranks - 1) % n_ranks;
+        for (int i = 0;; i++) {
+            if (i == 1000 && my_rank == n_ranks - 1)
+                scribble(how);
+            MPI_Sendrecv(&i, 1, MPI_INT, next, 1, &in, 1, MPI_INT, previous, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            CHECK(in == i, "wrong data: %d", in);
+        }
     }
     OK(MPI_Barrier(MPI_COMM_WORLD));
     if (my_rank == 0) {

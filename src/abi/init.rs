@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::constants::*;
+use super::crash;
 use super::edge::*;
 use super::errhandler::report;
 use super::types::*;
@@ -156,6 +157,9 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     place_memory(&segment, &member, settings.numa != 0);
     cma::allow_reads_by(member.launcher_pid);
     let debug = settings.debug;
+    if settings.backtrace > 0 {
+        crash::report(&format!("rank {}", member.rank));
+    }
     let mut state = State::join(segment.into(), member.rank, settings);
     state.job = Job {
         appnum: member.appnum,
@@ -256,7 +260,13 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
         let world = hold.world.clone();
         match coll::barrier_of(hold, &world, Call::Finalize) {
             Err(error) if matches!(error.class(), Class::ProcFailed | Class::Revoked) => failure::meet_at_end(hold),
-            other => other.and_then(|()| coll::signature::check_end(hold)),
+            other => {
+                let leaks = hold.leaks().filter(|_| hold.is_checking());
+                if let Some(leaks) = leaks {
+                    report(&format!("nearmpi: rank {}: {leaks}", hold.world.rank));
+                }
+                other.and_then(|()| coll::signature::check_end(hold))
+            }
         }
     });
     if code != MPI_SUCCESS {

@@ -21,6 +21,7 @@ pub mod attr;
 pub mod buffered;
 pub mod comm;
 pub mod completion;
+pub mod crash;
 pub mod errhandler;
 pub mod errhandler_x;
 pub mod exchange;

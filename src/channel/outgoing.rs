@@ -61,6 +61,8 @@ pub struct OpenSend {
     pub envelope: u64,
     /// Its bytes.
     pub len: usize,
+    /// Where they lie, if in a row.
+    pub at: Option<*mut u8>,
 }
 
 /// How a send went.
@@ -231,6 +233,7 @@ impl<B: Bytes> Channel<B> {
                 to: open.to,
                 envelope: open.envelope,
                 len: open.buffer.len(),
+                at: open.buffer.in_a_row(),
             })
         });
         let queued = self.waiting.iter().flat_map(|&to| {
@@ -241,6 +244,7 @@ impl<B: Bytes> Channel<B> {
                     to,
                     envelope,
                     len: message.end,
+                    at: message.buffer.in_a_row(),
                 }),
                 _ => None,
             })

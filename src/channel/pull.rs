@@ -169,6 +169,9 @@ impl<B: Bytes> Channel<B> {
                     "cannot read rank {peer}'s memory ({why}): two copies instead"
                 ));
             }
+            if right && self.settings.debug > 1 {
+                self.say(format_args!("reads rank {peer}'s memory (process {pid}): one copy"));
+            }
             self.reach[peer as usize] = if right { Reach::Process(pid) } else { Reach::Never };
         }
         self.reach[peer as usize]

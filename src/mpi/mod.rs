@@ -1,6 +1,7 @@
 //! MPI semantics without statics: everything hangs off a [`world::World`].
 pub mod attr;
 pub mod buffer;
+pub mod check;
 pub mod coll;
 pub mod comm;
 pub mod context;

@@ -4,6 +4,7 @@ use crate::auto::Auto;
 use crate::binding::Binding;
 use crate::options::{Action, Opt, find, nearest};
 use crate::stall::Policy;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 /// What mpirun is asked to do.
@@ -11,6 +12,8 @@ use std::path::PathBuf;
 pub enum Request {
     Help,
     Version,
+    /// For that shell.
+    Completion(String),
     Run(Job),
 }
 
@@ -26,22 +29,26 @@ pub enum Inherit {
 pub struct App {
     /// `None`: one for each CPU.
     pub count: Option<u32>,
-    pub program: String,
-    pub arguments: Vec<String>,
+    pub program: OsString,
+    pub arguments: Vec<OsString>,
+    /// Folders to look for the program in first, separated by colons.
+    pub path: Option<String>,
     pub folder: Option<PathBuf>,
     pub inherit: Option<Inherit>,
     pub env: Vec<(String, String)>,
 }
 
-/// What stands before a line of output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tags {
-    #[default]
-    None,
-    /// `[0] `
-    Rank,
-    /// `[1,0]<stdout>:`
-    Stream,
+/// What happens to the ranks' output. In patterns %r is the rank, %h the host, %s the stream, %% a %.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// What stands before a line.
+    pub tag: String,
+    /// The time stands before that.
+    pub has_time: bool,
+    /// File for standard output.
+    pub out: Option<String>,
+    /// File for standard error.
+    pub err: Option<String>,
 }
 
 /// The whole job.
@@ -50,7 +57,10 @@ pub struct Job {
     pub apps: Vec<App>,
     pub inherit: Option<Inherit>,
     pub env: Vec<(String, String)>,
-    pub tags: Tags,
+    pub output: Output,
+    /// A rank that was killed gives its signal as exit code, without 128.
+    pub bare_signals: bool,
+    pub print_codes: bool,
     pub binding: Binding,
     pub place: Option<Auto>,
     pub timeout: Option<u64>,
@@ -75,7 +85,7 @@ const MOST: u32 = mpi::shm::layout::MAX_RANKS;
 /// # Errors
 /// A sentence about the first argument that cannot be understood.
 pub fn parse(
-    arguments: Vec<String>,
+    arguments: Vec<OsString>,
     read: &dyn Fn(&str) -> Result<String, String>,
     host: &str,
 ) -> Result<Request, String> {
@@ -88,17 +98,17 @@ pub fn parse(
     // A configuration file stands in place of the programs; it may not name another.
     if let Some(at) = rest
         .iter()
-        .position(|a| matches!(a.trim_start_matches('-'), "configfile" | "app") && a.starts_with('-'))
+        .position(|a| matches!(a.to_str(), Some("-configfile" | "--configfile" | "-app" | "--app")))
     {
         let before_program = options_end(&rest).is_none_or(|end| at < end);
         if before_program {
             let file = rest.get(at + 1).ok_or("-configfile needs a file")?;
-            let lines = config_lines(&read(file)?)?;
-            rest.splice(at..at + 2, lines);
+            let lines = config_lines(&read(&text(file)?)?)?;
+            rest.splice(at..at + 2, lines.into_iter().map(OsString::from));
         }
     }
     let mut segment = Vec::new();
-    for word in rest.into_iter().chain([":".to_string()]) {
+    for word in rest.into_iter().chain([":".into()]) {
         if word != ":" {
             segment.push(word);
         } else if let Some(special) = parser.segment(std::mem::take(&mut segment))? {
@@ -119,20 +129,22 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     /// One program with its options; an empty segment is nothing.
-    fn segment(&mut self, words: Vec<String>) -> Result<Option<Request>, String> {
+    fn segment(&mut self, words: Vec<OsString>) -> Result<Option<Request>, String> {
         let mut words = words.into_iter().peekable();
         if words.peek().is_none() {
             return Ok(None);
         }
         let mut app = App {
             count: None,
-            program: String::new(),
+            program: OsString::new(),
             arguments: vec![],
+            path: None,
             folder: None,
             inherit: None,
             env: vec![],
         };
-        while let Some(word) = words.next_if(|w| w.starts_with('-') && w.len() > 1) {
+        while let Some(word) = words.next_if(|w| is_option(w)) {
+            let word = text(&word)?;
             if word == "--" {
                 break;
             }
@@ -140,7 +152,7 @@ impl Parser<'_> {
             let mut values: Vec<String> = first.into_iter().collect();
             while values.len() < opt.values.len() {
                 let missing = || format!("{word} needs {}", opt.values.join(" and "));
-                values.push(words.next().ok_or_else(missing)?);
+                values.push(text(&words.next().ok_or_else(missing)?)?);
             }
             if let Some(special) = self.apply(opt, &word, &values, &mut app)? {
                 return Ok(Some(special));
@@ -177,6 +189,26 @@ impl Parser<'_> {
             Action::Timeout => self.job.timeout = Some(seconds(word, &values[0])?),
             Action::Stall => self.job.stall = Policy::parse(&values[0])?,
             Action::KeepGoing => self.job.keep_going = true,
+            Action::Backtrace => self.job.env.push(setting("NEARMPI_BACKTRACE", "1")?),
+            Action::ExitCodes => {
+                self.job.bare_signals = match values[0].as_str() {
+                    "shell" => false,
+                    "hydra" => true,
+                    other => return Err(format!("{word} {other}: not shell or hydra")),
+                }
+            }
+            Action::PrintExitCodes => self.job.print_codes = true,
+            Action::Completion => return Ok(Some(Request::Completion(value()))),
+            Action::Path => app.path = Some(value()),
+            Action::PrependPattern => self.job.output.tag = value(),
+            Action::Timestamp => self.job.output.has_time = true,
+            Action::OutFile => self.job.output.out = Some(value()),
+            Action::ErrFile => self.job.output.err = Some(value()),
+            Action::OutputFolder => {
+                let folder = value().replace('%', "%%");
+                self.job.output.out = Some(format!("{folder}/1/rank.%r/stdout"));
+                self.job.output.err = Some(format!("{folder}/1/rank.%r/stderr"));
+            }
             Action::HangAfter => self.job.hang_after = Some(seconds(word, &values[0])?),
             Action::Top => drop(self.job.top.get_or_insert(1)),
             Action::TopEvery => self.job.top = Some(seconds(word, &values[0])?),
@@ -196,8 +228,8 @@ impl Parser<'_> {
                     }
                 }
             },
-            Action::Prepend => self.job.tags = Tags::Rank,
-            Action::Tag => self.job.tags = Tags::Stream,
+            Action::Prepend => self.job.output.tag = "[%r] ".into(),
+            Action::Tag => self.job.output.tag = "[1,%r]<%s>:".into(),
             Action::Verbose => self.job.verbose = true,
             Action::Auto => self.job.place = Some(Auto::parse(&values[0])?),
             Action::BindTo
@@ -222,16 +254,27 @@ impl Parser<'_> {
 }
 
 /// Where the first program's options end, for finding `-configfile` before it.
-fn options_end(words: &[String]) -> Option<usize> {
+fn options_end(words: &[OsString]) -> Option<usize> {
     let mut at = 0;
     while let Some(word) = words.get(at) {
-        if !word.starts_with('-') || word.len() == 1 || word == "--" {
+        if !is_option(word) || word == "--" {
             return Some(at);
         }
-        let taken = recognise(word).map_or(0, |(opt, first)| opt.values.len() - first.iter().len());
+        let taken = recognise(&word.to_string_lossy()).map_or(0, |(opt, first)| opt.values.len() - first.iter().len());
         at += 1 + taken;
     }
     None
+}
+
+/// Whether a word begins with a dash and has more.
+fn is_option(word: &OsStr) -> bool {
+    word.len() > 1 && word.as_encoded_bytes().starts_with(b"-")
+}
+
+/// An option or its value.
+fn text(word: &OsStr) -> Result<String, String> {
+    let what = || format!("{}: not text in UTF-8", word.to_string_lossy());
+    word.to_str().map(str::to_string).ok_or_else(what)
 }
 
 /// The option that `word` names, and the value after `=` if it takes one.
@@ -350,7 +393,8 @@ mod tests {
             "far" => Ok("faraway\n".to_string()),
             other => Err(format!("{other}: no such file")),
         };
-        parse(split(line).unwrap(), &read, "box.example.org")
+        let words = split(line).unwrap().into_iter().map(OsString::from).collect();
+        parse(words, &read, "box.example.org")
     }
 
     fn job(line: &str) -> Job {
@@ -365,7 +409,7 @@ mod tests {
         for line in ["-n 3 a -n b", "--np 3 a -n b", "-c=3 a -n b", "--n=3 -- a -n b"] {
             let job = job(line);
             assert_eq!(
-                (job.apps[0].count, job.apps[0].program.as_str()),
+                (job.apps[0].count, job.apps[0].program.to_str().unwrap()),
                 (Some(3), "a"),
                 "{line}"
             );
@@ -387,11 +431,35 @@ mod tests {
     #[test]
     fn a_configuration_file_gives_programs() {
         let job = job("-l -configfile conf");
-        assert_eq!(job.tags, Tags::Rank);
+        assert_eq!(job.output.tag, "[%r] ");
         assert_eq!((job.apps[0].count, job.apps[1].count), (Some(2), Some(1)));
         assert_eq!(job.apps[0].arguments, ["x y"]);
         assert!(parsed("-configfile nosuch").is_err());
         assert!(parsed("-configfile").is_err());
+    }
+
+    #[test]
+    fn output_goes_where_it_is_sent() {
+        let output = job("--output-filename a%b --timestamp-output -prepend-pattern %r@%h: a").output;
+        assert_eq!(output.out.as_deref(), Some("a%%b/1/rank.%r/stdout"));
+        assert_eq!(output.err.as_deref(), Some("a%%b/1/rank.%r/stderr"));
+        assert!(output.has_time && output.tag == "%r@%h:");
+    }
+
+    #[test]
+    fn arguments_need_not_be_text() {
+        use std::os::unix::ffi::OsStringExt;
+        let odd = || OsString::from_vec(vec![b'x', 0xff]);
+        let read = |_: &str| Err(String::new());
+        let words = |first: &str| vec![first.into(), odd(), odd()];
+        let Ok(Request::Run(job)) = parse(words("-l"), &read, "box") else {
+            panic!("not understood")
+        };
+        assert_eq!(
+            (&job.apps[0].program, &job.apps[0].arguments[..]),
+            (&odd(), &[odd()][..])
+        );
+        assert!(parse(words("-wdir"), &read, "box").unwrap_err().contains("not text"));
     }
 
     #[test]
@@ -414,6 +482,7 @@ mod tests {
             ("", "no program"),
             ("-env A=B c a", "cannot be the name"),
             ("-timeout soon a", "seconds"),
+            ("-exit-codes windows a", "hydra"),
             ("-bind-to mars a", "mars"),
             ("-map-by ppr:x:socket a", "ppr:x:socket"),
             ("-rank-by mood a", "mood"),

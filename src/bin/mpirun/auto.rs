@@ -10,6 +10,7 @@ use mpi::place::matrix::Matrix;
 use mpi::place::policy::{Method, Planner, Policy};
 use mpi::place::weights::Weights;
 use mpi::sys::cpuset::CpuSet;
+use std::ffi::OsString;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
@@ -47,7 +48,7 @@ impl Auto {
 ///
 /// # Errors
 /// A sentence when options contradict each other. Whatever else goes wrong leaves the job as it is, and is said.
-pub fn place(job: &mut Job, words: &[String]) -> Result<(), Failure> {
+pub fn place(job: &mut Job, words: &[OsString]) -> Result<(), Failure> {
     let Some(auto) = job.place.take() else { return Ok(()) };
     if let Some(seconds) = std::env::var(TRACE).ok().and_then(|text| text.parse().ok()) {
         // We are the traced run.
@@ -68,7 +69,7 @@ pub fn place(job: &mut Job, words: &[String]) -> Result<(), Failure> {
 }
 
 /// The CPUs of each rank.
-fn sets(job: &Job, auto: Auto, words: &[String]) -> Result<Vec<CpuSet>, String> {
+fn sets(job: &Job, auto: Auto, words: &[OsString]) -> Result<Vec<CpuSet>, String> {
     let allowed = mpi::sys::cpu::allowed(0) as u32;
     let ranks: u32 = job.apps.iter().map(|app| app.count.unwrap_or(allowed)).sum();
     let machine = job.binding.machine()?.0;
@@ -130,7 +131,7 @@ fn kept(job: &Job, ranks: u32) -> Option<PathBuf> {
 }
 
 /// Runs the job under a profile and reads the matrix.
-fn trace(job: &Job, seconds: u64, words: &[String]) -> Result<Matrix, String> {
+fn trace(job: &Job, seconds: u64, words: &[OsString]) -> Result<Matrix, String> {
     let programs: Vec<&str> = job.apps.iter().map(|app| app.program.as_str()).collect();
     eprintln!(
         "mpirun: tracing {} for {seconds} s at most, to see who talks to whom",

@@ -49,25 +49,31 @@ pub fn script(shell: &str) -> Option<String> {
 }
 
 /// The names of the options for which `wanted` holds, as patterns of a `case`.
-fn patterns(dash: &str, wanted: impl Fn(&Opt) -> bool) -> String {
+fn patterns(wanted: impl Fn(&Opt) -> bool) -> String {
     let names = OPTIONS.iter().filter(|o| wanted(o)).flat_map(|o| o.names);
-    let names: Vec<String> = names.map(|name| format!("{dash}{name}")).collect();
+    let names: Vec<String> = names.map(|name| format!("-{name}")).collect();
     names.join("|")
 }
 
 fn bash() -> String {
-    let all: Vec<String> = OPTIONS.iter().flat_map(|o| o.names).map(|name| format!("-{name}")).collect();
+    let all: Vec<String> = OPTIONS
+        .iter()
+        .flat_map(|o| o.names)
+        .map(|name| format!("-{name}"))
+        .collect();
     let mut cases = String::new();
     for o in OPTIONS {
         if let Value::Words(words) = value(o) {
-            let names = patterns("-", |other| std::ptr::eq(o, other));
-            cases += &format!("      {names}) mapfile -t COMPREPLY < <(compgen -W '{words}' -- \"$word\"); return ;;\n");
+            let names: Vec<String> = o.names.iter().map(|name| format!("-{name}")).collect();
+            let names = names.join("|");
+            cases +=
+                &format!("      {names}) mapfile -t COMPREPLY < <(compgen -W '{words}' -- \"$word\"); return ;;\n");
         }
     }
-    let of = |wanted: fn(&Value) -> bool| patterns("-", |o| wanted(&value(o)));
+    let of = |wanted: fn(&Value) -> bool| patterns(|o| wanted(&value(o)));
     let (files, folders) = (of(|v| matches!(v, Value::File)), of(|v| matches!(v, Value::Folder)));
-    let two = patterns("-", |o| o.values.len() == 2);
-    let one = patterns("-", |o| o.values.len() == 1);
+    let two = patterns(|o| o.values.len() == 2);
+    let one = patterns(|o| o.values.len() == 1);
     format!(
         r#"# Completion of mpirun for bash, made by `mpirun -completion bash`.
 _nearmpi_mpirun() {{
@@ -188,6 +194,10 @@ mod tests {
         assert!(ask("mpirun -n 2 -stall r").lines().eq(["report"]));
         assert!(ask("mpirun -genv A B -wdir /us").lines().any(|word| word == "/usr"));
         assert!(ask("mpirun -n 2 /bin/l").lines().any(|word| word == "/bin/ls"));
-        assert!(ask("mpirun -n 2 cat /etc/passw").lines().any(|word| word == "/etc/passwd"));
+        assert!(
+            ask("mpirun -n 2 cat /etc/passw")
+                .lines()
+                .any(|word| word == "/etc/passwd")
+        );
     }
 }

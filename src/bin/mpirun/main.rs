@@ -3,6 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `options` | the table of options, the help; `man` makes the man page of it |
+//! | `completion` | what makes shells complete them |
 //! | `arguments` | from the command line to a job |
 //! | `auto` | ranks placed by who talks to whom |
 //! | `binding` | which CPUs each rank gets |
@@ -18,6 +19,7 @@
 mod arguments;
 mod auto;
 mod binding;
+mod completion;
 #[cfg(test)]
 mod man;
 mod options;
@@ -33,6 +35,7 @@ mod view;
 
 use arguments::{Job, Request};
 use start::Failure;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -46,20 +49,27 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<i32, Failure> {
-    let words = std::env::args_os().skip(1).map(|word| word.into_string());
-    let words = words.collect::<Result<Vec<String>, _>>();
-    let words = words.map_err(|word| Failure::new(format!("{}: not text in UTF-8", word.to_string_lossy())))?;
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let read = |name: &str| std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}"));
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match arguments::parse(words.clone(), &read, host.trim()).map_err(Failure::new)? {
         Request::Help => print!("{}", options::help()),
         Request::Version => println!("mpirun (nearmpi) {}", env!("CARGO_PKG_VERSION")),
+        Request::Completion(shell) => match completion::script(&shell) {
+            Some(script) => print!("{script}"),
+            None => {
+                return Err(Failure::new(format!(
+                    "-completion {shell}: not one of {}",
+                    completion::SHELLS.join(", ")
+                )));
+            }
+        },
         Request::Run(job) => return launch(job, &words),
     }
     Ok(0)
 }
 
-fn launch(mut job: Job, words: &[String]) -> Result<i32, Failure> {
+fn launch(mut job: Job, words: &[OsString]) -> Result<i32, Failure> {
     if job.timeout.is_none()
         && let Ok(text) = std::env::var("MPIEXEC_TIMEOUT")
     {

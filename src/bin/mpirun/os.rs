@@ -250,6 +250,24 @@ pub fn catches(pid: i32, signal: i32) -> bool {
     status.lines().any(has)
 }
 
+/// The time as date(1) has it in the C locale: `Fri Nov 20 15:45:09 2026`.
+pub fn local_time() -> String {
+    let mut room = [0u8; 64];
+    // SAFETY: the calls fill in plain data of ours, and the format ends in NUL.
+    let len = unsafe {
+        let now = libc::time(std::ptr::null_mut());
+        let mut parts: libc::tm = zeroed();
+        libc::localtime_r(&now, &mut parts);
+        libc::strftime(
+            room.as_mut_ptr().cast(),
+            room.len(),
+            c"%a %b %e %H:%M:%S %Y".as_ptr(),
+            &parts,
+        )
+    };
+    String::from_utf8_lossy(&room[..len]).into_owned()
+}
+
 /// Reads what is there without waiting; `None` when nothing is.
 ///
 /// # Errors

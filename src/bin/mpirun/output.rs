@@ -1,10 +1,14 @@
 //! The ranks' output on its way through the launcher, where it has to be tagged or several ranks write into
 //! the same file or pipe. Lines stay whole; a tagged one that has no end gets one when its rank is gone.
 
-use crate::arguments::Tags;
+use crate::arguments::Output;
 use crate::os;
+use std::collections::HashMap;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::rc::Rc;
 
 /// A line that is longer is written in pieces.
 const LINE_MAX: usize = 1 << 20;
@@ -14,25 +18,36 @@ pub struct Stream {
     /// `None` once it has ended.
     pipe: Option<io::PipeReader>,
     tag: String,
+    has_time: bool,
     to_stderr: bool,
+    /// In place of our own output.
+    file: Option<Rc<File>>,
     partial: Vec<u8>,
 }
 
 impl Stream {
     /// The stream that `rank` writes into the other end of `pipe`.
-    pub fn new(pipe: io::PipeReader, rank: usize, to_stderr: bool, tags: Tags) -> Stream {
+    ///
+    /// # Errors
+    /// Its file cannot be made.
+    pub fn new(
+        pipe: io::PipeReader,
+        rank: usize,
+        to_stderr: bool,
+        how: &Output,
+        files: &mut Files,
+    ) -> io::Result<Stream> {
         let name = if to_stderr { "stderr" } else { "stdout" };
-        let tag = match tags {
-            Tags::None => String::new(),
-            Tags::Rank => format!("[{rank}] "),
-            Tags::Stream => format!("[1,{rank}]<{name}>:"),
-        };
-        Stream {
+        let file = if to_stderr { &how.err } else { &how.out };
+        let file = file.as_ref().map(|pattern| files.open(&expand(pattern, rank, name)));
+        Ok(Stream {
             pipe: Some(pipe),
-            tag,
+            tag: expand(&how.tag, rank, name),
+            has_time: how.has_time,
             to_stderr,
+            file: file.transpose()?,
             partial: Vec::new(),
-        }
+        })
     }
 
     /// What to wait for.
@@ -84,8 +99,10 @@ impl Stream {
     }
 
     fn write(&self, lines: &[u8]) -> io::Result<()> {
-        let tagged = tagged(&self.tag, lines);
+        let time = self.has_time.then(os::local_time);
+        let tagged = tagged(&(time.unwrap_or_default() + &self.tag), lines);
         match self.to_stderr {
+            _ if self.file.is_some() => self.file.as_deref().map_or(Ok(()), |mut file| file.write_all(&tagged)),
             true => io::stderr().lock().write_all(&tagged),
             false => {
                 let mut out = io::stdout().lock();
@@ -94,6 +111,47 @@ impl Stream {
             }
         }
     }
+}
+
+/// Files that ranks write into, by name; ranks may share one.
+#[derive(Default)]
+pub struct Files(HashMap<String, Rc<File>>);
+
+impl Files {
+    fn open(&mut self, name: &str) -> io::Result<Rc<File>> {
+        if let Some(file) = self.0.get(name) {
+            return Ok(file.clone());
+        }
+        if let Some(folder) = Path::new(name).parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let file = File::create(name).map_err(|e| io::Error::new(e.kind(), format!("{name}: {e}")))?;
+        let file = Rc::new(file);
+        self.0.insert(name.to_string(), file.clone());
+        Ok(file)
+    }
+}
+
+/// A pattern's meaning for a rank. What is no pattern stands for itself.
+fn expand(pattern: &str, rank: usize, stream: &str) -> String {
+    let mut text = String::new();
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        match (letter, letters.clone().next()) {
+            ('%', Some('r')) => text += &rank.to_string(),
+            ('%', Some('h')) => text += &mpi::sys::host::name(),
+            ('%', Some('s')) => text += stream,
+            // Hydra's process group and proxy: there is one of each.
+            ('%', Some('g' | 'p')) => text.push('0'),
+            ('%', Some('%')) => text.push('%'),
+            _ => {
+                text.push(letter);
+                continue;
+            }
+        }
+        letters.next();
+    }
+    text
 }
 
 fn tagged(tag: &str, lines: &[u8]) -> Vec<u8> {
@@ -114,6 +172,12 @@ fn tagged(tag: &str, lines: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_are_expanded() {
+        assert_eq!(expand("%r.%s %g%% %x%", 12, "stdout"), "12.stdout 0% %x%");
+        assert_eq!(expand("", 1, "stderr"), "");
+    }
 
     #[test]
     fn every_line_gets_its_tag() {

@@ -1,13 +1,14 @@
 //! Starts the ranks: their surroundings, descriptors and places.
 
-use crate::arguments::{App, Inherit, Job, Tags};
+use crate::arguments::{App, Inherit, Job};
 use crate::binding::Places;
 use crate::os::{self, Child, Files, Mask};
-use crate::output::Stream;
+use crate::output::{self, Stream};
 use mpi::launch::memory_report;
 use mpi::shm::segment::{self, Segment};
 use mpi::sys::cpu;
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -125,9 +126,10 @@ pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
         preload,
     };
     let (mut ranks, mut streams, mut appnums) = (Vec::new(), Vec::new(), Vec::new());
+    let mut files = output::Files::default();
     for (appnum, (app, count)) in job.apps.iter().zip(counts).enumerate() {
         for _ in 0..count {
-            let rank = common.rank(ranks.len(), appnum, app, &mut streams)?;
+            let rank = common.rank(ranks.len(), appnum, app, &mut streams, &mut files)?;
             if job.verbose {
                 eprintln!("mpirun: rank {} is pid {}: {}", ranks.len(), rank.pid, rank.program);
             }
@@ -187,7 +189,14 @@ fn places(job: &Job, size: u32, allowed: u32) -> Result<Places, Failure> {
 }
 
 impl Common<'_> {
-    fn rank(&self, rank: usize, appnum: usize, app: &App, streams: &mut Vec<Stream>) -> Result<Rank, Failure> {
+    fn rank(
+        &self,
+        rank: usize,
+        appnum: usize,
+        app: &App,
+        streams: &mut Vec<Stream>,
+        files: &mut output::Files,
+    ) -> Result<Rank, Failure> {
         if let Some(folder) = app.folder.as_ref().filter(|folder| !folder.is_dir()) {
             return Err(Failure::new(format!("-wdir {}: no such folder", folder.display())));
         }
@@ -196,7 +205,8 @@ impl Common<'_> {
         let theirs = os::out_of_the_way(theirs.as_fd()).map_err(no_socket)?;
         // Who reads the terminal must be in the group that owns it.
         let own_group = !(rank == 0 && os::reads_terminal());
-        let mut command = Command::new(&app.program);
+        let program = found(app);
+        let mut command = Command::new(&program);
         command.args(&app.arguments);
         command
             .env_clear()
@@ -207,7 +217,8 @@ impl Common<'_> {
         if rank > 0 {
             command.stdin(Stdio::null());
         }
-        self.connect_output(rank, &mut command, streams).map_err(no_socket)?;
+        self.connect_output(rank, &mut command, streams, files)
+            .map_err(|e| Failure::new(format!("cannot connect the output of rank {rank}: {e}")))?;
         let mut keep = vec![self.memory.as_raw_fd(), theirs.as_raw_fd()];
         keep.extend(self.reports.as_ref().map(AsRawFd::as_raw_fd));
         let (files, mask) = (self.files, self.mask);
@@ -221,10 +232,12 @@ impl Common<'_> {
                 mask,
             },
         );
-        let child = command.spawn().map_err(|e| not_started(&app.program, &e))?;
+        let child = command
+            .spawn()
+            .map_err(|e| not_started(&app.program.to_string_lossy(), &e))?;
         Ok(Rank {
             pid: child.id() as i32,
-            program: app.program.clone(),
+            program: program.to_string_lossy().into_owned(),
             own_group,
             socket: Some(ours.into()),
         })
@@ -232,49 +245,59 @@ impl Common<'_> {
 
     /// Gives the rank our own output, or pipes to us where lines have to be tagged or kept whole: several
     /// ranks that write into one file or pipe would tear each other's.
-    fn connect_output(&self, rank: usize, command: &mut Command, streams: &mut Vec<Stream>) -> io::Result<()> {
-        let tags = self.job.tags;
+    fn connect_output(
+        &self,
+        rank: usize,
+        command: &mut Command,
+        streams: &mut Vec<Stream>,
+        files: &mut output::Files,
+    ) -> io::Result<()> {
+        let how = &self.job.output;
+        let plain = *how == crate::arguments::Output::default();
         // A table on the terminal has to make room for the ranks' output.
         let table = self.job.top.is_some() && io::stderr().is_terminal();
-        if tags == Tags::None && !table && (self.size == 1 || io::stdout().is_terminal()) {
+        if plain && !table && (self.size == 1 || io::stdout().is_terminal()) {
             return Ok(());
         }
         let (reader, writer) = io::pipe()?;
-        if tags != Tags::None || table {
+        if !plain || table {
             let (errors, writer) = io::pipe()?;
             command.stderr(writer);
-            streams.push(Stream::new(errors, rank, true, tags));
+            streams.push(Stream::new(errors, rank, true, how, files)?);
         } else if same_file("/proc/self/fd/1", "/proc/self/fd/2") {
             // One pipe for both keeps their order.
             command.stderr(writer.try_clone()?);
         }
         command.stdout(writer);
-        streams.push(Stream::new(reader, rank, false, tags));
+        streams.push(Stream::new(reader, rank, false, how, files)?);
         Ok(())
     }
 
-    fn environment(&self, rank: usize, appnum: usize, app: &App, socket: i32) -> BTreeMap<String, String> {
-        let mut env = BTreeMap::new();
+    fn environment(&self, rank: usize, appnum: usize, app: &App, socket: i32) -> BTreeMap<OsString, OsString> {
+        let mut env: BTreeMap<OsString, OsString> = BTreeMap::new();
         match app
             .inherit
             .as_ref()
             .or(self.job.inherit.as_ref())
             .unwrap_or(&Inherit::All)
         {
-            // What is no text cannot be passed on by name; programs do not look for such variables.
-            Inherit::All => env
-                .extend(std::env::vars_os().filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)))),
-            Inherit::Only(names) => env.extend(names.iter().filter_map(|n| Some((n.clone(), std::env::var(n).ok()?)))),
+            Inherit::All => env.extend(std::env::vars_os()),
+            Inherit::Only(names) => {
+                env.extend(names.iter().filter_map(|n| Some((n.into(), std::env::var_os(n)?))));
+            }
         }
-        FOREIGN.iter().for_each(|name| drop(env.remove(*name)));
-        env.extend(self.job.env.iter().chain(&app.env).cloned());
+        FOREIGN.iter().for_each(|name| drop(env.remove(OsStr::new(name))));
+        let given = self.job.env.iter().chain(&app.env);
+        env.extend(given.map(|(name, value)| (name.into(), value.into())));
         for (name, value) in &self.preload {
-            let separator = ":";
-            let old = env.get(*name).filter(|old| !old.is_empty());
-            let joined = old.map_or(value.clone(), |old| format!("{value}{separator}{old}"));
-            env.insert(name.to_string(), joined);
+            let mut joined = OsString::from(value);
+            if let Some(old) = env.get(OsStr::new(name)).filter(|old| !old.is_empty()) {
+                joined.push(":");
+                joined.push(old);
+            }
+            env.insert(name.into(), joined);
         }
-        let mut set = |name: &str, value: String| drop(env.insert(name.to_string(), value));
+        let mut set = |name: &str, value: String| drop(env.insert(name.into(), value.into()));
         set("NEARMPI_FD", self.memory.as_raw_fd().to_string());
         if let Some(reports) = &self.reports {
             set(memory_report::VARIABLE, reports.as_raw_fd().to_string());
@@ -290,6 +313,17 @@ impl Common<'_> {
         set("MPI_LOCALNRANKS", self.size.to_string());
         env
     }
+}
+
+/// Where the program is: in the first folder of `-path` that has it, or as it was given.
+fn found(app: &App) -> OsString {
+    let is_plain = !app.program.as_encoded_bytes().contains(&b'/');
+    let mut folders = app.path.as_deref().filter(|_| is_plain).unwrap_or("").split(':');
+    let found = folders.find_map(|folder| {
+        let file = Path::new(folder).join(&app.program);
+        (!folder.is_empty() && file.is_file()).then_some(file.into_os_string())
+    });
+    found.unwrap_or_else(|| app.program.clone())
 }
 
 fn not_started(program: &str, e: &io::Error) -> Failure {

@@ -102,7 +102,21 @@ pub fn supervise(job: &Job, started: Started, mut signals: Signals) -> i32 {
     if let Some(reports) = watch.started.reports.take() {
         tell_memory(reports, size);
     }
-    watch.code.unwrap_or(0)
+    let code = watch.code.unwrap_or(0);
+    if job.print_codes {
+        let codes = watch.ends.iter().map(|end| match end {
+            Some(End::Exit(code)) => code.to_string(),
+            Some(End::Signal(signal)) => format!("signal {signal}"),
+            None => "alive".into(),
+        });
+        eprintln!("mpirun: exit codes: {}", codes.collect::<Vec<_>>().join(","));
+    }
+    let killed = watch
+        .ends
+        .iter()
+        .flatten()
+        .any(|&end| matches!(end, End::Signal(signal) if code == 128 + signal));
+    if job.bare_signals && killed { code - 128 } else { code }
 }
 
 /// Prints what the ranks wrote about their memory, in their order.

@@ -29,6 +29,11 @@ impl Default for Datatypes {
 }
 
 impl Datatypes {
+    /// How many derived datatypes there are.
+    pub fn made(&self) -> usize {
+        self.derived.len()
+    }
+
     /// The datatype with this number. Cost: O(1).
     ///
     /// # Errors

@@ -89,6 +89,11 @@ impl Default for Ops {
 }
 
 impl Ops {
+    /// How many operations of the program's there are.
+    pub fn made(&self) -> usize {
+        self.user.len()
+    }
+
     /// Predefined operation number `number`, counted from 1 as in its handle.
     pub fn builtin(&self, number: u32) -> Option<&Rc<Op>> {
         self.builtins.get((number as usize).checked_sub(1)?)

@@ -155,6 +155,9 @@ pub fn isend(
     tag: i32,
     mode: Mode,
 ) -> Result<RequestKey> {
+    if hold.is_checking() && plane == Plane::PointToPoint {
+        hold.check_overlap(&buffer, false)?;
+    }
     let key = hold.add_request(Request::new(Kind::Send(None), Some(comm.clone())))?;
     let started = start_send(hold, key, comm, plane, &buffer, dest, tag, mode);
     if started.is_err() {
@@ -350,6 +353,9 @@ pub fn irecv(
     source: i32,
     tag: i32,
 ) -> Result<RequestKey> {
+    if hold.is_checking() && plane == Plane::PointToPoint {
+        hold.check_overlap(&buffer, true)?;
+    }
     let make = || Request::new(Kind::Recv(Receive::new(buffer)), Some(comm.clone()));
     let key = hold.make_request(make)?;
     let pattern = Pattern::new(comm.context_on(plane), source, tag);
