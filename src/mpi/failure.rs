@@ -44,7 +44,15 @@ pub fn notice(hold: &mut Hold, events: u32) -> Result<()> {
     let state: &mut State = hold;
     let ranks = state.engine.channel.segment().ranks();
     for rank in 0..ranks {
-        if state.engine.channel.segment().death(rank).is_some() {
+        let segment = state.engine.channel.segment();
+        if let Some(number) = segment.death(rank) {
+            let deaths = segment.deaths();
+            if number > deaths || deaths > ranks || segment.life(rank) != Life::Dead {
+                fail!(
+                    Intern,
+                    "shared memory holds junk: it says that rank {rank} is dead, which nobody has written"
+                );
+            }
             for key in state.bury(rank) {
                 state.complete(key, Status::EMPTY, Some(lost(rank)));
             }

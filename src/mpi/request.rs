@@ -221,7 +221,12 @@ impl State {
     pub fn is_over(&self, key: RequestKey) -> bool {
         match self.requests.get(key) {
             Some(Request {
-                kind: Kind::Recv(_) | Kind::Send(_),
+                kind: Kind::Recv(receive),
+                done,
+                ..
+            }) => done.is_some() || matches!(receive.stage, Stage::Pending(_)),
+            Some(Request {
+                kind: Kind::Send(_),
                 done,
                 ..
             }) => done.is_some(),

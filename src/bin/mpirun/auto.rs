@@ -132,7 +132,7 @@ fn kept(job: &Job, ranks: u32) -> Option<PathBuf> {
 
 /// Runs the job under a profile and reads the matrix.
 fn trace(job: &Job, seconds: u64, words: &[OsString]) -> Result<Matrix, String> {
-    let programs: Vec<&str> = job.apps.iter().map(|app| app.program.as_str()).collect();
+    let programs: Vec<_> = job.apps.iter().map(|app| app.program.to_string_lossy()).collect();
     eprintln!(
         "mpirun: tracing {} for {seconds} s at most, to see who talks to whom",
         programs.join(" and ")
