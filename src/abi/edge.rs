@@ -198,13 +198,24 @@ pub fn on_comm(name: &'static str, handle: MPI_Comm, body: impl FnOnce(&mut Hold
     let world = world(name);
     let _call = world.calling(name);
     let mut hold = world.hold();
-    let (source, error) = match comm(&hold, handle).cloned() {
+    match comm(&hold, handle).cloned() {
         Ok(comm) => match body(&mut hold, &comm) {
-            Ok(()) => return MPI_SUCCESS,
-            Err(error) => (Source::comm(handle, &comm), error),
+            Ok(()) => MPI_SUCCESS,
+            Err(error) => failed(name, hold, Some((handle, comm)), error),
         },
-        Err(error) => (Source::anywhere(&hold), error),
+        Err(error) => failed(name, hold, None, error),
+    }
+}
+
+/// Gives `error` to the error handler of the communicator, or to the one for errors of none.
+#[cold]
+#[inline(never)]
+fn failed(name: &'static str, hold: Hold, comm: Option<(MPI_Comm, Rc<Comm>)>, error: Error) -> c_int {
+    let source = match &comm {
+        Some((handle, comm)) => Source::comm(*handle, comm),
+        None => Source::anywhere(&hold),
     };
+    drop(comm);
     drop(hold);
     raise(name, source, error)
 }

@@ -7,6 +7,7 @@
 use super::edge::*;
 use super::pt2pt::*;
 use super::recv::received;
+use super::status::store_status;
 use super::types::*;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
@@ -71,6 +72,14 @@ fn sendrecv(
     room: (Buffer, Option<i32>, i32),
     status: *mut MPI_Status,
 ) -> Result<()> {
+    if let (Some(to), Some(from)) = (out.1, room.1)
+        && pt2pt::send_at_once(hold, comm, Plane::PointToPoint, &out.0, to, out.2)?
+    {
+        return match pt2pt::recv_started(hold, comm, Plane::PointToPoint, room.0, from, room.2)? {
+            Ok(received) => store_status(status, &received),
+            Err(request) => received(hold, request, status),
+        };
+    }
     let (recv, send) = exchange(hold, comm, out, room)?;
     hold.wait_until(None, |hold| {
         Ok(hold.is_over(recv) && send.is_none_or(|send| hold.is_over(send)))

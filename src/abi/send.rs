@@ -4,43 +4,58 @@
 //! Sends in all modes, blocking, nonblocking and persistent (MPI-4.1 §3.4, §3.7.2, §3.9).
 #![allow(unsafe_code)]
 
+use super::constants::MPI_SUCCESS;
 use super::edge::*;
 use super::pt2pt::*;
 use super::request::REQUEST_SENT;
 use super::types::*;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
+use crate::mpi::datatype::basic::row_size;
 use crate::mpi::pt2pt::persistent::{self, Operation};
 use crate::mpi::pt2pt::{self, Mode};
+use crate::mpi::world::State;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 /// Arguments of a send in the order of the C functions: address, count, datatype, destination, tag.
 type Arguments = (*const c_void, i64, MPI_Datatype, c_int, c_int);
 
-/// The short way of a message in a row that goes through the ring without waiting: what is known of it stays in
-/// registers. False, and nothing done, when it cannot go.
-///
-/// # Errors
-/// As [`outgoing`].
+/// The short way: sends a message in a row through the ring if that needs no waiting. False, and nothing done, when it
+/// cannot go that way or when anything is wrong: the long way says what. Everything stays in registers; the limit on
+/// its instructions stands in `scripts/instructions`.
 #[inline(always)]
-fn at_once(hold: &mut Hold, comm: &Comm, (buf, count, datatype, dest, tag): Arguments) -> Result<bool> {
-    let count = self::count(count, "count")?;
-    let to = self::dest(comm, dest)?;
-    send_tag(tag)?;
-    let datatype = hold.datatypes.committed(datatype)?;
-    let (Some(to), Some((address, len))) = (to, Buffer::row(buf.cast_mut().cast(), count, datatype)) else {
-        return Ok(false);
-    };
-    if buf.is_null() && address.is_null() && len > 0 {
-        return Ok(false);
+fn short(name: &'static str, (buf, count, datatype, dest, tag): Arguments, comm: MPI_Comm) -> bool {
+    let Some(world) = current_world() else { return false };
+    let _call = world.calling(name);
+    let mut hold = world.hold();
+    let state: &mut State = &mut hold;
+    if state.engine.events != 0 {
+        return false;
     }
+    let Ok(comm) = self::comm(state, comm) else {
+        return false;
+    };
+    let peers = comm.peers();
+    if dest as u32 >= peers.size() || tag < 0 || count < 0 || buf.is_null() {
+        return false;
+    }
+    let row = match row_size(datatype) {
+        Some(size) => (buf.cast(), count as usize * size),
+        None => match state.datatypes.committed(datatype) {
+            Ok(datatype) => match Buffer::row(buf.cast_mut().cast(), count as usize, datatype) {
+                Some((address, len)) => (address.cast_const(), len),
+                None => return false,
+            },
+            Err(_) => return false,
+        },
+    };
+    let to = pt2pt::address(comm, Plane::PointToPoint, dest as u32, tag);
     // SAFETY: the program owns the bytes that it describes.
-    unsafe { pt2pt::send_row(hold, comm, Plane::PointToPoint, (address, len), to, tag) }
+    matches!(unsafe { pt2pt::send_row(state, to, row) }, Ok(true))
 }
 
 /// Starts a send; one that is over at once needs no request of its own.
-#[inline(never)]
 fn start(
     hold: &mut Hold,
     comm: &Rc<Comm>,
@@ -65,15 +80,17 @@ fn start(
 /// What an argument list describes, sent in `mode` (buffered: `None`).
 #[inline(always)]
 fn send_now(name: &'static str, arguments: Arguments, comm: MPI_Comm, mode: Option<Mode>) -> c_int {
-    on_comm(name, comm, |hold, comm| {
-        if matches!(mode, Some(Mode::Standard | Mode::Ready)) && at_once(hold, comm, arguments)? {
-            return Ok(());
-        }
-        send_other(hold, comm, arguments, mode)
-    })
+    if matches!(mode, Some(Mode::Standard | Mode::Ready)) && short(name, arguments, comm) {
+        return MPI_SUCCESS;
+    }
+    send_long(name, arguments, comm, mode)
 }
 
 #[inline(never)]
+fn send_long(name: &'static str, arguments: Arguments, comm: MPI_Comm, mode: Option<Mode>) -> c_int {
+    on_comm(name, comm, |hold, comm| send_other(hold, comm, arguments, mode))
+}
+
 fn send_other(
     hold: &mut Hold,
     comm: &Rc<Comm>,
@@ -98,13 +115,23 @@ fn send_started(
     mode: Option<Mode>,
     request: *mut MPI_Request,
 ) -> c_int {
-    on_comm(name, comm, |hold, comm| {
-        load(request, "request")?;
-        if matches!(mode, Some(Mode::Standard | Mode::Ready)) && at_once(hold, comm, arguments)? {
-            return store(request, "request", REQUEST_SENT);
-        }
-        start(hold, comm, arguments, mode, request)
-    })
+    if matches!(mode, Some(Mode::Standard | Mode::Ready)) && !request.is_null() && short(name, arguments, comm) {
+        // SAFETY: not NULL, hence the application's variable.
+        unsafe { request.write(REQUEST_SENT) };
+        return MPI_SUCCESS;
+    }
+    start_long(name, arguments, comm, mode, request)
+}
+
+#[inline(never)]
+fn start_long(
+    name: &'static str,
+    arguments: Arguments,
+    comm: MPI_Comm,
+    mode: Option<Mode>,
+    request: *mut MPI_Request,
+) -> c_int {
+    on_comm(name, comm, |hold, comm| start(hold, comm, arguments, mode, request))
 }
 
 /// The same, as a persistent request.

@@ -121,6 +121,8 @@ pub struct Channel<B> {
     settings: Settings,
     barriers: Barriers,
     ring_max: usize,
+    /// Longest message in a row that takes the short way.
+    row_max: usize,
     out: Vec<Out<B>>,
     /// Destinations with something queued.
     waiting: Vec<u32>,

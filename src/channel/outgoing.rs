@@ -98,6 +98,7 @@ impl<B: Bytes> Channel<B> {
             me,
             barriers,
             ring_max,
+            row_max: ring_max.min(settings.one_copy_min.min(settings.offer_min) as usize - 1),
             out,
             rings,
             pool,
@@ -147,7 +148,7 @@ impl<B: Bytes> Channel<B> {
             unsafe { out.producer.push_bytes(Header { kind, aux: 0, len }, envelope, data) };
             self.counters.inline += 1;
         } else {
-            if len > self.ring_max {
+            if len > self.row_max {
                 return Ok(false);
             }
             let (kind, len) = (kind::BYTES, len as u32);

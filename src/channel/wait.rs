@@ -69,7 +69,69 @@ impl Patience {
     }
 }
 
+/// How often a blocking receive looks at the awaited ring alone, before it goes through the queues and gives way.
+///
+/// Where ranks share CPUs the sender may be running beside this rank, and then waiting a little keeps the pair going;
+/// or it needs this CPU, and then each look is lost. Which it is shows in what the last looks found.
+#[derive(Clone, Debug)]
+pub struct Glances {
+    most: u32,
+    shared: bool,
+    now: u32,
+    /// Waits since the most were tried.
+    since: u32,
+}
+
+/// Of so many waits one tries the most looks, for the sender may run beside this rank by now.
+const RETRY: u32 = 32;
+
+impl Glances {
+    /// For a job in which ranks share CPUs (`shared`) or not.
+    pub fn new(settings: &Settings, shared: bool) -> Glances {
+        let most = settings.glances as u32;
+        Glances {
+            most,
+            shared,
+            now: most,
+            since: 0,
+        }
+    }
+
+    /// Looks that the wait which begins now has.
+    #[inline]
+    pub fn granted(&mut self) -> u32 {
+        if self.now == self.most {
+            return self.most;
+        }
+        self.since += 1;
+        if self.since >= RETRY {
+            self.since = 0;
+            return self.most;
+        }
+        self.now
+    }
+
+    /// The message came after looks in vain.
+    #[inline]
+    pub fn paid(&mut self) {
+        self.now = self.most;
+    }
+
+    /// It did not.
+    #[inline]
+    pub fn lost(&mut self) {
+        if self.shared {
+            self.now = (self.now / 2).max(1);
+        }
+    }
+}
+
 impl<B: Bytes> Channel<B> {
+    /// Glances for the blocking receives of this rank.
+    pub fn glances(&self) -> Glances {
+        Glances::new(&self.settings, self.segment.oversubscribed())
+    }
+
     /// Patience for a wait that starts now.
     pub fn patience(&self) -> Patience {
         Patience::new(&self.settings, self.segment.oversubscribed())
@@ -141,5 +203,21 @@ mod tests {
         steps.truncate(0);
         steps.extend((0..2).map(|_| patience.step()));
         assert_eq!(steps, [Next::Poll, Next::Poll]);
+    }
+
+    #[test]
+    fn looks_that_find_nothing_are_given_up_where_ranks_share_cpus() {
+        let settings = Settings::read(|_| None).unwrap();
+        let mut alone = Glances::new(&settings, false);
+        let mut shared = Glances::new(&settings, true);
+        for _ in 0..10 {
+            alone.lost();
+            shared.lost();
+        }
+        assert_eq!((alone.granted(), shared.granted()), (64, 1));
+        let tried: Vec<u32> = (0..RETRY).map(|_| shared.granted()).collect();
+        assert_eq!(tried.iter().filter(|&&looks| looks == 64).count(), 1);
+        shared.paid();
+        assert_eq!(shared.granted(), 64);
     }
 }

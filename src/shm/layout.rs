@@ -29,8 +29,11 @@ pub const CONTEXTS: usize = 1 << 15;
 /// Most ranks of a job: an envelope has 16 bits for a rank.
 pub const MAX_RANKS: u32 = 1 << 15;
 
-/// Bytes of rings that one receiver has for all its senders together, at most.
-const RINGS_PER_RECEIVER: usize = 256 << 10;
+/// Bytes of rings that one receiver has for all its senders together, at most, in a job of up to [`SMALL`] ranks and
+/// in a larger one.
+const RINGS_PER_RECEIVER: (usize, usize) = (512 << 10, 256 << 10);
+/// Ranks of a job in which each pair has the largest ring.
+const SMALL: usize = 8;
 /// Largest and smallest ring of one pair; half of it slots, half bytes.
 const RING: (usize, usize) = (64 << 10, 1 << 10);
 
@@ -65,7 +68,12 @@ impl Layout {
     /// The layout for `ranks` (1 to [`MAX_RANKS`]) ranks.
     pub fn new(ranks: u32) -> Layout {
         let p = ranks as usize;
-        let half = (RINGS_PER_RECEIVER / p.next_power_of_two()).clamp(RING.1, RING.0) / 2;
+        let rings = if p <= SMALL {
+            RINGS_PER_RECEIVER.0
+        } else {
+            RINGS_PER_RECEIVER.1
+        };
+        let half = (rings / p.next_power_of_two()).clamp(RING.1, RING.0) / 2;
         let (slots, bytes) = (half / size_of::<Slot>(), half);
         let contexts = PAGE;
         let blocks = contexts + CONTEXTS * size_of::<Context>();

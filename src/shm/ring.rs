@@ -172,7 +172,7 @@ impl Producer {
     ///
     /// # Safety
     /// `header.len` is at most [`INLINE`], and `data` is readable for that many bytes.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn push_bytes(&mut self, header: Header, envelope: u64, data: *const u8) {
         let slot = self.place.slot(self.head);
         // SAFETY: the caller's promise; until the header word is stored the slot is the writer's alone.
@@ -180,7 +180,7 @@ impl Producer {
         self.publish(header, envelope);
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish(&mut self, header: Header, envelope: u64) {
         let slot = self.place.slot(self.head);
         slot.envelope.store(envelope, Ordering::Relaxed);

@@ -422,6 +422,7 @@ impl Segment {
     ///
     /// # Panics
     /// When there is no such rank.
+    #[inline(always)]
     pub fn rank(&self, rank: u32) -> &RankBlock {
         assert!(rank < self.layout.ranks);
         // SAFETY: the block lies within the mapping and is all atomics, for which zero is valid.

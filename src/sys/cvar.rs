@@ -87,6 +87,8 @@ cvars! {
         "polls before a waiting rank begins to yield, when every rank has a CPU";
     spin_shared "SPIN_SHARED" 2 0..=1000000000
         "polls before a waiting rank begins to yield, when ranks share CPUs";
+    glances "GLANCES" 64 1..=1000000
+        "looks at the awaited rank's ring before a blocking receive goes through the queues; where ranks share CPUs the most that are tried";
     yields "YIELDS" 200 0..=1000000000
         "yields before a waiting rank sleeps";
     board_ranks "BOARD_RANKS" 64 0..=32768

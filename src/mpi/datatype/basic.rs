@@ -285,6 +285,29 @@ pub fn index(handle: i32) -> Option<usize> {
     (BASICS.get(index)?.handle == handle).then_some(index)
 }
 
+/// The predefined datatypes whose elements are bytes in a row, by the low byte of their numbers; 0 where there is none.
+static ROWS: [i32; 256] = rows();
+
+const fn rows() -> [i32; 256] {
+    let mut rows = [0; 256];
+    let mut index = 0;
+    while index < BASICS.len() {
+        let handle = BASICS[index].handle;
+        if handle > 0 {
+            rows[(handle & 0xff) as usize] = handle;
+        }
+        index += 1;
+    }
+    rows
+}
+
+/// Bytes of an element of the predefined datatype with this number, whose elements lie in a row; `None` for other
+/// datatypes, and for pairs with gaps. The number carries the size.
+#[inline(always)]
+pub fn row_size(handle: i32) -> Option<usize> {
+    (ROWS[(handle & 0xff) as usize] == handle && handle != 0).then_some((handle >> 8 & 0xff) as usize)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,6 +329,27 @@ mod tests {
             assert_eq!(index(junk), None, "{junk:#x}");
         }
         assert_eq!((BASICS[LB].name, BASICS[UB].name), ("MPI_LB", "MPI_UB"));
+    }
+
+    #[test]
+    fn a_row_size_is_that_of_a_predefined_datatype_in_a_row() {
+        for basic in BASICS {
+            let datatype = crate::mpi::datatype::Datatype::basic_at(index(basic.handle).unwrap());
+            let size = datatype.is_contiguous().then_some(basic.size);
+            if basic.handle > 0 {
+                assert_eq!(
+                    (row_size(basic.handle), datatype.true_lb()),
+                    (size, 0),
+                    "{}",
+                    basic.name
+                );
+            } else {
+                assert_eq!(row_size(basic.handle), None, "{}", basic.name);
+            }
+        }
+        for junk in [NULL, 0, -1, 0x4c00_0805, 0x4c00_00ff, 0x4c00_0150] {
+            assert_eq!(row_size(junk), None, "{junk:#x}");
+        }
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct Datatype {
     void: bool,
     basic: Option<&'static Basic>,
     element: Option<&'static Basic>,
+    /// See [`Datatype::is_contiguous`].
+    contiguous: bool,
     committed: Cell<bool>,
     name: RefCell<String>,
     handles: Cell<u32>,
@@ -110,6 +112,7 @@ impl Datatype {
             void: false,
             basic: Some(basic),
             element: Some(basic),
+            contiguous: basic.size == 0 || basic.size == basic.extent && layout.single().is_some(),
             committed: Cell::new(true),
             name: RefCell::new(basic.name.to_string()),
             handles: Cell::new(0),
@@ -169,7 +172,7 @@ impl Datatype {
     /// Whether `count` elements lie in memory as `count * size()` bytes in a row from [`Datatype::true_lb`], in order.
     #[inline]
     pub fn is_contiguous(&self) -> bool {
-        self.size as isize == self.extent && self.layout.single().is_some() || self.size == 0
+        self.contiguous
     }
 
     /// The predefined datatype that this is.

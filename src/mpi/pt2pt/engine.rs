@@ -9,6 +9,7 @@ use super::matching::{Envelope, Posted, Unexpected};
 use super::unexpected::{Arriving, Stored};
 use crate::channel::packet::{Offered, Portion};
 use crate::channel::pull::Brought;
+use crate::channel::wait::Glances;
 use crate::channel::{Arrival, Bytes, Channel, Fault, Glance};
 use crate::mpi::buffer::{Buffer, Layout};
 use crate::mpi::error::{Class, Error, Result};
@@ -52,6 +53,8 @@ pub struct Engine {
     pub events: u32,
     /// Tests and probes in vain, in a row.
     pub vain: u32,
+    /// How long a blocking receive looks at one ring.
+    pub glances: Glances,
 }
 
 /// Where the portions of a message go.
@@ -65,7 +68,9 @@ enum Stream {
 impl Engine {
     /// An engine over `channel`, for a job of `ranks`.
     pub fn new(channel: Channel<Buffer>, ranks: u32) -> Engine {
+        let glances = channel.glances();
         Engine {
+            glances,
             channel,
             posted: Posted::default(),
             unexpected: Unexpected::default(),

@@ -45,8 +45,6 @@ pub enum Mode {
     Ready,
 }
 
-/// Polls of the awaited ring alone before a blocking receive goes through the queues.
-const GLANCES: u32 = 64;
 /// Tests and probes in vain, in a row, after which one gives way where ranks share CPUs.
 const VAIN: u32 = 4;
 
@@ -112,14 +110,22 @@ pub fn send_at_once(
     dest: u32,
     tag: i32,
 ) -> Result<bool> {
+    state.check_peer(comm, plane, Some(dest))?;
     match buffer.layout {
         // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
-        Layout::Bytes(len) => unsafe { send_row(state, comm, plane, (buffer.address, len), dest, tag) },
+        Layout::Bytes(len) => unsafe { send_row(state, address(comm, plane, dest, tag), (buffer.address, len)) },
         _ => Ok(false),
     }
 }
 
-/// The same for `len` bytes at `address`.
+/// Where a message goes: the receiver's rank in the job, and the envelope.
+#[inline(always)]
+pub fn address(comm: &Comm, plane: Plane, dest: u32, tag: i32) -> (u32, Envelope) {
+    let envelope = Envelope::new(comm.context_on(plane), comm.rank, tag);
+    (comm.peers().world(dest), envelope)
+}
+
+/// As [`send_at_once`], for `len` bytes at `data`. The caller knows that nobody has died.
 ///
 /// # Safety
 /// They are readable.
@@ -129,17 +135,11 @@ pub fn send_at_once(
 #[inline(always)]
 pub unsafe fn send_row(
     state: &mut State,
-    comm: &Comm,
-    plane: Plane,
-    (address, len): (*const u8, usize),
-    dest: u32,
-    tag: i32,
+    (to, envelope): (u32, Envelope),
+    (data, len): (*const u8, usize),
 ) -> Result<bool> {
-    state.check_peer(comm, plane, Some(dest))?;
-    let to = comm.peers().world(dest);
-    let envelope = Envelope::new(comm.context_on(plane), comm.rank, tag);
     // SAFETY: the caller's promise.
-    unsafe { state.engine.channel.send_row(to, envelope.0, address, len) }.map_err(fault)
+    unsafe { state.engine.channel.send_row(to, envelope.0, data, len) }.map_err(fault)
 }
 
 /// Starts a send and returns its request.
@@ -307,9 +307,16 @@ pub unsafe fn recv_glancing(
     if !state.engine.unexpected.is_empty() && state.engine.unexpected.peek(pattern).is_some() {
         return None;
     }
-    for _ in 0..GLANCES {
+    let mut left = None;
+    loop {
         let (envelope, data, len, outside) = match state.engine.channel.glance(from) {
             Glance::Nothing => {
+                let left = left.get_or_insert_with(|| state.engine.glances.granted());
+                if *left == 0 {
+                    state.engine.glances.lost();
+                    return None;
+                }
+                *left -= 1;
                 // Without a pause each look takes the line away from the sender, which is filling it.
                 std::hint::spin_loop();
                 continue;
@@ -329,6 +336,9 @@ pub unsafe fn recv_glancing(
         // SAFETY: the ring holds `len` bytes until they are left; the caller's promise.
         unsafe { copy::bytes(data, address, len) };
         state.engine.channel.leave(from, outside);
+        if left.is_some() {
+            state.engine.glances.paid();
+        }
         return Some(Status {
             source,
             tag: envelope.tag(),
@@ -337,7 +347,6 @@ pub unsafe fn recv_glancing(
             cancelled: false,
         });
     }
-    None
 }
 
 /// Starts a receive and returns its request.
