@@ -90,7 +90,7 @@ impl<B: Bytes> Channel<B> {
 
     /// Whether a message of `len` bytes to `to`, with a choice of `way`, waits for its receiver.
     pub(super) fn waits(&self, to: u32, len: usize, way: Way) -> bool {
-        let offer_min = self.settings.offer_min as usize;
+        let offer_min = self.scaled(to, self.settings.offer_min);
         match self.levels[to as usize] {
             Level::Usual => way != Way::Cells || len >= offer_min,
             Level::Raised => len >= offer_min.max(self.settings.skew_max as usize),

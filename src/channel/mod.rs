@@ -130,6 +130,8 @@ pub struct Channel<B> {
     pool: Pool,
     offers: Offers<B>,
     ways: Vec<Ways>,
+    /// By destination, whether its CPUs share no cache with this rank's, once somebody has looked.
+    far: Vec<Option<bool>>,
     /// By class of length, what was settled last for any destination.
     habits: [Option<Way>; CLASSES],
     /// By sender, how late this rank is for it; by receiver, what it has told this rank.

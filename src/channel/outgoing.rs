@@ -105,6 +105,7 @@ impl<B: Bytes> Channel<B> {
             waiting: Vec::new(),
             offers: Offers::new(),
             ways: (0..ranks).map(|_| Ways::default()).collect(),
+            far: vec![None; ranks as usize],
             habits: Default::default(),
             lateness: vec![Lateness::default(); ranks as usize],
             levels: vec![Level::default(); ranks as usize],

@@ -1,25 +1,40 @@
-//! Which way a message takes: by its length, by what has been learnt, by what its receiver has told.
+//! Which way a message takes: by its length, by what has been learnt, by what its receiver has told, and by what the
+//! two ranks' CPUs share.
+//!
+//! Thresholds follow the topology (Chai 2008 §4.1): where two CPUs share no cache, copies through cells are dearer, and
+//! what avoids them begins with shorter messages. /sys is read at the first large message to a rank.
 
 use super::packet::Way;
 use super::ways::{self, Choice};
 use super::{Bytes, Channel};
 use crate::shm::pool::Name;
-use crate::sys::clock;
+use crate::sys::topology::Place;
+use crate::sys::{clock, cpu};
+use std::sync::atomic::Ordering;
+
+/// Whether ranks at these places share no cache of the third level, as far as anybody knows.
+fn far(mine: &Place, theirs: &Place) -> bool {
+    let differ = |a: Option<u32>, b: Option<u32>| a.is_some() && b.is_some() && a != b;
+    differ(mine.l3, theirs.l3) || differ(mine.node, theirs.node) || differ(mine.package, theirs.package)
+}
 
 impl<B: Bytes> Channel<B> {
     /// How a message to `to` waits for its receiver and then travels; `None` when it goes by value at once.
     #[inline]
     pub fn plan(&mut self, to: u32, buffer: &B) -> Option<Way> {
         let len = buffer.len();
-        if len < self.settings.one_copy_min.min(self.settings.offer_min) as usize {
+        let least = self.settings.one_copy_min.min(self.settings.offer_min);
+        if (len as u64) < least * self.settings.far / 100 {
             return None;
         }
+        self.look_at(to);
         let way = self.way(to, len, buffer.in_a_row().is_some());
         self.waits(to, len, way).then_some(way)
     }
 
     fn way(&mut self, to: u32, len: usize, in_a_row: bool) -> Way {
-        let (one_copy_min, join_min) = (self.settings.one_copy_min as usize, self.settings.join_min as usize);
+        let one_copy_min = self.scaled(to, self.settings.one_copy_min);
+        let join_min = self.scaled(to, self.settings.join_min);
         let at_hand = in_a_row && self.settings.one_copy != 0 && to != self.me;
         match self.settings.way {
             _ if !at_hand => Way::Cells,
@@ -54,5 +69,59 @@ impl<B: Bytes> Channel<B> {
             self.habits[ways::class_of(len)] = Some(settled);
         }
         way
+    }
+
+    /// Finds out, the first time, how far away `to` is.
+    fn look_at(&mut self, to: u32) {
+        if self.far[to as usize].is_some() || self.settings.far == 100 {
+            return;
+        }
+        let pid = self.segment.rank(to).pid.load(Ordering::Relaxed) as i32;
+        let (mine, theirs) = (cpu::mask(0), cpu::mask(pid));
+        self.far[to as usize] = Some(pid > 0 && far(&Place::of(&mine), &Place::of(&theirs)));
+    }
+
+    /// A threshold of `bytes`, for messages to `to`.
+    pub(super) fn scaled(&self, to: u32, bytes: u64) -> usize {
+        let percent = match self.far[to as usize] {
+            Some(true) => self.settings.far,
+            _ => 100,
+        };
+        (bytes as usize).saturating_mul(percent as usize) / 100
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::joint::tests::{Plain, channels};
+    use super::*;
+
+    #[test]
+    fn ranks_are_far_apart_when_a_known_thing_is_not_shared() {
+        let at = |l3, node, package| Place {
+            l3,
+            node,
+            package,
+            ..Place::default()
+        };
+        let here = at(Some(0), Some(0), Some(0));
+        assert!(!far(&here, &here));
+        assert!(far(&here, &at(Some(8), Some(0), Some(0))));
+        assert!(far(&at(None, Some(0), None), &at(None, Some(1), None)));
+        assert!(!far(&here, &Place::default()), "nobody knows");
+    }
+
+    #[test]
+    fn thresholds_are_lower_for_those_far_away() {
+        let (mut sender, _receiver) = channels();
+        sender.settings.way = 1;
+        let mut bytes = vec![0u8; 60_000];
+        let message = Plain(bytes.as_mut_ptr(), bytes.len());
+        sender.far[1] = Some(false);
+        assert_eq!(sender.plan(1, &message), None);
+        sender.far[1] = Some(true);
+        assert!(sender.plan(1, &message).is_some());
+        sender.settings.far = 100;
+        assert_eq!(sender.plan(1, &message), None);
     }
 }

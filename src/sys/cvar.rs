@@ -5,6 +5,8 @@
 //! the documentation.
 #![allow(unsafe_code)]
 
+use super::tuned;
+
 /// One control variable.
 #[derive(Clone, Copy, Debug)]
 pub struct Cvar {
@@ -65,6 +67,10 @@ cvars! {
         "bytes from which both sides copy a message by length alone; learning tries it from an eighth of this and begins with it from half of this";
     join_chunk "JOIN_CHUNK" 262144 4096..=1073741824
         "most bytes that one side copies at a time when both do";
+    tuned "TUNED" 1 0..=1
+        "1: thresholds that nearmpi-tune has kept for this hardware count where the environment is silent; 0: they do not";
+    far "FAR" 50 1..=100
+        "thresholds of large messages between CPUs that share no cache, in percent of the others";
     skew "SKEW" 1 0..=1
         "1: a receiver whose unexpected messages pile up tells its senders to send large ones by value; 0: it does not";
     skew_queue "SKEW_QUEUE" 8 0..=1000000000
@@ -119,14 +125,32 @@ impl Cvar {
 }
 
 impl Settings {
-    /// What this process's environment says; a program that runs with privileges its caller lacks
-    /// (AT_SECURE) gets the defaults.
+    /// What this process's environment says, or else what `nearmpi-tune` has kept for this hardware; a program
+    /// that runs with privileges its caller lacks (AT_SECURE) gets the defaults.
     ///
     /// # Errors
-    /// As [`Settings::read`].
+    /// As [`Settings::read`]; values that are kept and make no sense do not count.
     pub fn from_environment() -> Result<Settings, String> {
-        let trusted = !secure();
-        Settings::read(|name| std::env::var(name).ok().filter(|_| trusted))
+        if secure() {
+            return Settings::read(|_| None);
+        }
+        let given = |name: &str| std::env::var(name).ok();
+        let folder = tuned::folder(|name| std::env::var_os(name));
+        let kept = folder.filter(|_| given("NEARMPI_TUNED").as_deref() != Some("0"));
+        Settings::read_over(given, &kept.map(|folder| tuned::read(&folder)).unwrap_or_default())
+    }
+
+    /// Takes each variable from `lookup`, or as `kept` says, or its default.
+    fn read_over(lookup: impl Fn(&str) -> Option<String>, kept: &[(String, String)]) -> Result<Settings, String> {
+        let good = |name: &str, value: &String| {
+            let cvar = TABLE.iter().find(|cvar| cvar.name == name);
+            cvar.is_some_and(|cvar| cvar.value(Some(value.clone())).is_ok())
+        };
+        let kept = |name: &str| {
+            let (_, value) = kept.iter().find(|(key, value)| key == name && good(name, value))?;
+            Some(value.clone())
+        };
+        Settings::read(|name| lookup(name).or_else(|| kept(name)))
     }
 }
 
@@ -144,6 +168,26 @@ mod tests {
     fn a_setting_comes_from_the_environment_or_the_table() {
         let settings = Settings::read(|name| (name == "NEARMPI_SPIN").then(|| "7".into())).unwrap();
         assert_eq!((settings.spin, settings.yields), (7, 200));
+    }
+
+    #[test]
+    fn what_is_kept_counts_below_the_environment_unless_it_is_junk() {
+        let kept = [
+            ("SPIN", "8"),
+            ("YIELDS", "9"),
+            ("OFFER_MIN", "0"),
+            ("JUNK", "1"),
+            ("RING_MAX", "x"),
+        ];
+        let kept = kept.map(|(name, value)| (format!("NEARMPI_{name}"), value.to_string()));
+        let given = |name: &str| (name == "NEARMPI_SPIN").then(|| "7".into());
+        let settings = Settings::read_over(given, &kept).unwrap();
+        let defaults = Settings::read(|_| None).unwrap();
+        assert_eq!((settings.spin, settings.yields), (7, 9));
+        assert_eq!(
+            (settings.offer_min, settings.ring_max),
+            (defaults.offer_min, defaults.ring_max)
+        );
     }
 
     #[test]

@@ -14,3 +14,4 @@ pub mod host;
 pub mod memory;
 pub mod pages;
 pub mod topology;
+pub mod tuned;

@@ -1,0 +1,283 @@
+//! nearmpi-tune: measures, on this machine, where one way of sending large messages begins to beat another, and keeps
+//! what it finds for MPI_Init to read. The ranks are two threads over a segment of their own.
+
+use mpi::mpi::buffer::Buffer;
+use mpi::mpi::comm::Plane;
+use mpi::mpi::pt2pt::{Mode, recv, send};
+use mpi::mpi::world::{State, World};
+use mpi::shm::segment::Segment;
+use mpi::sys::cpuset::CpuSet;
+use mpi::sys::cvar::Settings;
+use mpi::sys::{clock, cpu, tuned};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+const HELP: &str = "\
+nearmpi-tune: measures thresholds for this machine, in about a second, and keeps them for MPI_Init
+usage: nearmpi-tune [option]
+
+  (none)       measure, print what was chosen, keep it
+  --dry-run    measure and print, keep nothing
+  --show       print what is kept for this hardware
+  --forget     remove what is kept for this hardware
+  --help       this
+
+What is kept gives way to NEARMPI_... in the environment; NEARMPI_TUNED=0 leaves it unread.
+";
+
+/// Lengths that are measured.
+const LENGTHS: std::ops::RangeInclusive<u32> = 14..=21;
+/// Time for one measurement, in nanoseconds, and its fewest round trips.
+const SLICE: u64 = 3_000_000;
+const TRIPS: usize = 6;
+/// Measurements of the same thing, of which the best counts.
+const TIMES: usize = 2;
+/// A way replaces another where it costs less than this much of it.
+const BETTER: f64 = 0.95;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let option = words.next();
+    if words.next().is_some() {
+        eprint!("nearmpi-tune: one option at most\n\n{HELP}");
+        return ExitCode::from(2);
+    }
+    let outcome = match option.as_deref() {
+        None => tune(true),
+        Some("--dry-run") => tune(false),
+        Some("--show") => show(),
+        Some("--forget") => forget(),
+        Some("--help" | "-h") => {
+            print!("{HELP}");
+            Ok(())
+        }
+        Some(other) => {
+            eprint!("nearmpi-tune: {other} is not an option of this program\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(sentence) => {
+            eprintln!("nearmpi-tune: {sentence}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn folder() -> Result<std::path::PathBuf, String> {
+    tuned::folder(|name| std::env::var_os(name)).ok_or("neither XDG_CACHE_HOME nor HOME says where to keep it".into())
+}
+
+fn show() -> Result<(), String> {
+    let kept = tuned::read(&folder()?);
+    println!("{}", tuned::hardware());
+    if kept.is_empty() {
+        println!("nothing is kept for this hardware");
+    }
+    kept.iter().for_each(|(name, value)| println!("{name}={value}"));
+    Ok(())
+}
+
+fn forget() -> Result<(), String> {
+    let file = tuned::file(&folder()?);
+    match std::fs::remove_file(&file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(format!("{}: {error}", file.display())),
+        _ => Ok(()),
+    }
+}
+
+fn tune(keep: bool) -> Result<(), String> {
+    let cpus: Vec<usize> = cpu::mask(0).iter().collect();
+    if cpu::allowed(0) < 2 || cpus.len() < 2 {
+        return Err("needs two CPUs".into());
+    }
+    let pair = [cpus[0], cpus[1]];
+    let begin = clock::nanoseconds();
+    println!("{}\n", tuned::hardware());
+    println!("one way, us, message rewritten and read     (untouched)");
+    println!(
+        "{:>9}{:>18}{:>18}{:>18}{:>18}",
+        "bytes", "cells at once", "cells", "pull", "join"
+    );
+    let rows: Vec<Row> = LENGTHS.map(|bits| Row::measure(pair, 1 << bits)).collect();
+    let chosen = choose(&rows);
+    let spent = (clock::nanoseconds() - begin) as f64 * 1e-9;
+    println!("\nchosen in {spent:.1} s:");
+    chosen.iter().for_each(|(name, value)| println!("{name}={value}"));
+    if keep {
+        let file = tuned::write(&folder()?, &format!("nearmpi-tune on {}", tuned::hardware()), &chosen);
+        println!("kept in {}", file.map_err(|error| error.to_string())?.display());
+    }
+    Ok(())
+}
+
+/// Microseconds one way: rewritten, untouched.
+type Cost = [f64; 2];
+
+/// What was measured for one length.
+struct Row {
+    len: usize,
+    eager: Cost,
+    cells: Cost,
+    pull: Cost,
+    join: Cost,
+}
+
+impl Row {
+    fn measure(cpus: [usize; 2], len: usize) -> Row {
+        let way = |set: &[(&str, &str)]| [true, false].map(|fresh| cost(cpus, len, fresh, set));
+        let row = Row {
+            len,
+            eager: way(&[("NEARMPI_WAY", "1"), ("NEARMPI_OFFER_MIN", "1073741824")]),
+            cells: way(&[("NEARMPI_WAY", "1"), ("NEARMPI_OFFER_MIN", "1")]),
+            pull: way(&[("NEARMPI_WAY", "2")]),
+            join: way(&[("NEARMPI_WAY", "3")]),
+        };
+        print!("{len:>9}");
+        for [fresh, rest] in [row.eager, row.cells, row.pull, row.join] {
+            print!("{:>18}", format!("{fresh:.1} ({rest:.1})"));
+        }
+        println!();
+        row
+    }
+}
+
+/// The thresholds that `rows`, from short to long, speak for.
+fn choose(rows: &[Row]) -> Vec<(&'static str, u64)> {
+    let first = |from: &dyn Fn(&Row) -> bool| {
+        // From there on, all but at most one longer length agree.
+        let holds = |at: usize| from(&rows[at]) && rows[at..].iter().filter(|row| !from(row)).count() <= 1;
+        (0..rows.len()).find(|&at| holds(at)).map(|at| rows[at].len as u64)
+    };
+    let longest = 2 * rows.last().map_or(1 << 20, |row| row.len as u64);
+    // Waiting in the sender's memory costs the receiver least: it begins where sending at once gains little.
+    let offer = first(&|row| row.eager[0] > BETTER * row.cells[0].min(row.join[0]));
+    let pull = first(&|row| row.pull[1] < BETTER * row.eager[1] || row.pull[0] < BETTER * row.eager[0]);
+    let join = first(&|row| row.join[0] < BETTER * row.cells[0].min(row.pull[0]));
+    vec![
+        ("NEARMPI_OFFER_MIN", offer.unwrap_or(longest).clamp(16 << 10, 256 << 10)),
+        ("NEARMPI_ONE_COPY_MIN", pull.unwrap_or(longest)),
+        ("NEARMPI_JOIN_MIN", 2 * join.unwrap_or(longest)),
+    ]
+}
+
+/// Microseconds one way for a message of `len` bytes between these CPUs under settings from `set`: the best of some
+/// measurements. `fresh`: each side writes the message before it sends it and reads it when it has come.
+fn cost(cpus: [usize; 2], len: usize, fresh: bool, set: &[(&str, &str)]) -> f64 {
+    let lookup = |name: &str| {
+        set.iter()
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value.to_string())
+    };
+    let settings = Settings::read(lookup).expect("the values above are in range");
+    let segment = Arc::new(Segment::private(2, 2).expect("memory for two ranks"));
+    std::thread::scope(|scope| {
+        let ranks = [0, 1].map(|rank: u32| {
+            let (segment, settings) = (segment.clone(), settings.clone());
+            scope.spawn(move || {
+                let mut only = CpuSet::default();
+                only.add(cpus[rank as usize]);
+                cpu::bind(&only);
+                let world = World::new(State::join(segment, rank, settings), false);
+                let best = (0..TIMES)
+                    .map(|_| ping_pong(&world, rank, len, fresh))
+                    .fold(f64::INFINITY, f64::min);
+                mpi::mpi::coll::barrier(&mut world.hold(), &world.hold().world.clone()).expect("ranks of this process");
+                best
+            })
+        });
+        let [first, _] = ranks.map(|rank| rank.join().expect("measuring does not panic"));
+        first
+    })
+}
+
+fn ping_pong(world: &World, rank: u32, len: usize, fresh: bool) -> f64 {
+    let (mut out, mut into) = (vec![1u8; len], vec![0u8; len]);
+    let mut hold = world.hold();
+    let comm = hold.world.clone();
+    let peer = 1 - rank;
+    let mut trip = |turn: usize, stop: bool| {
+        let mut stopped = stop;
+        for step in 0..2 {
+            if step == rank {
+                if fresh {
+                    out.fill(turn as u8);
+                }
+                // The first byte says whether this is the last trip.
+                out[0] = stopped as u8;
+                let message = Buffer::bytes(out.as_mut_ptr(), len);
+                send(&mut hold, &comm, Plane::PointToPoint, message, peer, 0, Mode::Standard)
+                    .expect("a rank of this process");
+            } else {
+                let message = Buffer::bytes(into.as_mut_ptr(), len);
+                recv(&mut hold, &comm, Plane::PointToPoint, message, peer as i32, 0).expect("a rank of this process");
+                if fresh {
+                    std::hint::black_box(into.iter().fold(0u8, |sum, byte| sum ^ byte));
+                }
+                stopped |= into[0] == 1;
+            }
+        }
+        stopped
+    };
+    (0..2).for_each(|turn| {
+        trip(turn, false);
+    });
+    let begin = clock::nanoseconds();
+    let mut trips = 0;
+    loop {
+        trips += 1;
+        let over = rank == 0 && trips >= TRIPS && clock::nanoseconds() - begin > SLICE;
+        if trip(trips, over) {
+            return (clock::nanoseconds() - begin) as f64 * 1e-3 / (2 * trips) as f64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(eager: f64, cells: f64, pull: f64, join: f64, cross: usize) -> Vec<Row> {
+        let row = |bits: u32| {
+            let len = 1 << bits;
+            let scale = len as f64 / 1e4;
+            let later = if len >= cross { 0.8 } else { 1.2 };
+            Row {
+                len,
+                eager: [eager * scale, 2.0 * scale],
+                cells: [cells * scale, 2.0 * scale],
+                pull: [pull * scale, 2.0 * scale * later],
+                join: [join * scale * later, 2.0 * scale * later],
+            }
+        };
+        LENGTHS.map(row).collect()
+    }
+
+    fn value(chosen: &[(&str, u64)], name: &str) -> u64 {
+        chosen.iter().find(|(key, _)| *key == name).unwrap().1
+    }
+
+    #[test]
+    fn thresholds_stand_where_the_curves_cross() {
+        let chosen = choose(&rows(0.9, 1.0, 1.3, 1.0, 1 << 18));
+        assert_eq!(value(&chosen, "NEARMPI_JOIN_MIN"), 2 << 18);
+        assert_eq!(value(&chosen, "NEARMPI_ONE_COPY_MIN"), 1 << 18);
+        // Sending at once is better up to there, but the receiver may have to keep it: not above 256 KiB.
+        assert_eq!(value(&chosen, "NEARMPI_OFFER_MIN"), 1 << 18);
+    }
+
+    #[test]
+    fn every_choice_is_a_value_that_the_library_takes() {
+        for (eager, cells, pull, join) in [(1.0, 1.0, 1.0, 1.0), (9.0, 1.0, 1.0, 1.0), (1.0, 9.0, 9.0, 9.0)] {
+            let chosen = choose(&rows(eager, cells, pull, join, usize::MAX));
+            let lookup = |name: &str| {
+                chosen
+                    .iter()
+                    .find(|(key, _)| *key == name)
+                    .map(|(_, value)| value.to_string())
+            };
+            Settings::read(lookup).unwrap();
+        }
+    }
+}
