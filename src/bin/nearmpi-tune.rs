@@ -158,7 +158,8 @@ fn choose(rows: &[Row]) -> Vec<(&'static str, u64)> {
     vec![
         ("NEARMPI_OFFER_MIN", offer.unwrap_or(longest).clamp(16 << 10, 256 << 10)),
         ("NEARMPI_ONE_COPY_MIN", pull.unwrap_or(longest)),
-        ("NEARMPI_JOIN_MIN", 2 * join.unwrap_or(longest)),
+        // Not so high that learning would not try it.
+        ("NEARMPI_JOIN_MIN", (2 * join.unwrap_or(longest)).min(2 << 20)),
     ]
 }
 
