@@ -136,11 +136,17 @@ pub fn incoming(
     Ok((buffer(state, address, count, datatype)?, from))
 }
 
+/// Whether NEARMPI_CHECK asks for more checks than the standard does.
+#[inline(always)]
+pub fn checked(state: &State) -> bool {
+    state.engine.channel.settings().check != 0
+}
+
 /// With NEARMPI_CHECK, holds the program to the hints of [`crate::mpi::info::PROMISES`].
 #[cold]
 #[inline(never)]
 fn check_promises(state: &State, comm: &Comm, rank: c_int, tag: c_int) -> Result<()> {
-    if state.engine.channel.settings().check == 0 {
+    if !checked(state) {
         return Ok(());
     }
     let info = comm.info.borrow();

@@ -4,6 +4,7 @@
 //! Receives: blocking, nonblocking and persistent (MPI-4.1 §3.2.4, §3.7.2, §3.9).
 #![allow(unsafe_code)]
 
+use super::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use super::edge::*;
 use super::pt2pt::*;
 use super::status::store_status;
@@ -60,8 +61,10 @@ fn row(
     recv_tag(tag)?;
     let datatype = hold.datatypes.committed(datatype)?;
     let row = Buffer::row(buf.cast(), count, datatype);
-    // What is wrong with a null buffer is for `incoming` to say.
-    Ok((from, row.filter(|(address, len)| !address.is_null() || *len == 0)))
+    // What is wrong with a null buffer or a wildcard is for `incoming` to say.
+    let plain = tag != MPI_ANY_TAG && source != MPI_ANY_SOURCE;
+    let simple = |(address, len): &(*mut u8, usize)| (plain || !checked(hold)) && (!address.is_null() || *len == 0);
+    Ok((from, row.filter(simple)))
 }
 
 /// Ends a blocking receive: the status is stored even if the message was too long.

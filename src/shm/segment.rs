@@ -31,6 +31,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"nearmpi\x01");
 /// Marks an exit code in the header, so that junk is no exit code.
 const ABORT: u32 = 0x4142_5200;
 
+/// Contexts that are used in turn while they suffice.
+const TURNS: u32 = 256;
+
 /// The first page.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -499,10 +502,11 @@ impl Segment {
         unsafe { Place::new(self.at(self.layout.scratch(owner))) }
     }
 
-    /// Claims a free communicator context with `holders` holders; `None` when all are taken. Contexts
-    /// are handed out in turn, so that a freed one is used again as late as possible.
+    /// Claims a free communicator context with `holders` holders; `None` when all are taken. The first
+    /// [`TURNS`] contexts are tried in turn, so that a freed one is not used again at once; programs that have no more
+    /// communicators at a time touch no more boards.
     pub fn claim_context(&self, holders: u32) -> Option<u16> {
-        let start = self.header().next_context.fetch_add(1, Ordering::Relaxed);
+        let start = self.header().next_context.fetch_add(1, Ordering::Relaxed) % TURNS;
         (0..CONTEXTS as u32)
             .map(|step| (start.wrapping_add(step) % CONTEXTS as u32) as u16)
             .find(|&context| self.context(context).claim(holders))
