@@ -19,6 +19,7 @@ fn main() {
     }
     let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").unwrap());
     std::fs::write(out.join("unsupported_functions.rs"), tables::unsupported()).unwrap();
+    std::fs::write(out.join("functions.rs"), tables::names()).unwrap();
     let rustc = std::env::var_os("RUSTC").expect("cargo names the compiler");
     let version = std::process::Command::new(rustc).arg("--version").output();
     let version = version.expect("the compiler that cargo names starts").stdout;

@@ -14,11 +14,12 @@ use super::types::*;
 use crate::fail;
 use crate::mpi::coll::call::{self, Task};
 use crate::mpi::coll::machine;
-use crate::mpi::coll::plan::{Blocks, Reduction, Root};
+use crate::mpi::coll::plan::{Blocks, Data, Reduction, Root};
 use crate::mpi::coll::signature::Call;
 use crate::mpi::coll::{next_started_tag, persistent_tag};
 use crate::mpi::comm::Comm;
 use crate::mpi::pt2pt::persistent;
+use crate::mpi::traffic::Gift;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
@@ -27,6 +28,7 @@ use std::rc::Rc;
 pub fn run(name: &'static str, comm: MPI_Comm, task: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Task>) -> c_int {
     on_comm(name, comm, |hold, comm| {
         let task = task(hold, comm)?;
+        hold.hand_out(comm, &hold.noted());
         call::perform(hold, comm, task)
     })
 }
@@ -41,6 +43,7 @@ pub fn start(
     on_comm(name, comm, |hold, comm| {
         slice_mut(request, 1, "request")?;
         let operation = task(hold, comm)?.plan(hold, comm);
+        hold.hand_out(comm, &hold.noted());
         let key = machine::start(hold, Rc::new(operation), next_started_tag(comm))?;
         store(request, "request", Object::Request.handle(key))
     })
@@ -58,6 +61,7 @@ pub fn keep(
         let operation = persistent::Operation::Collective {
             operation: Rc::new(task(hold, comm)?.plan(hold, comm)),
             tag: persistent_tag(comm),
+            gift: hold.noted(),
         };
         let key = persistent::create(hold, operation)?;
         store(request, "request", Object::Request.handle(key))
@@ -216,6 +220,7 @@ counted! {
         sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op
     ) => |hold, comm| {
         let reduction = reduction(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op)?;
+        hold.note(|| Gift::All(reduction.len()));
         Ok(Task::Allreduce(reduction))
     };
 
@@ -252,6 +257,7 @@ fn bcast(hold: &Hold, comm: &Rc<Comm>, buffer: Triple, root: c_int) -> Result<Ta
         Root::Beside => nothing(),
         _ => data(hold, buffer, "buffer")?,
     };
+    hold.note(|| Gift::from_root(comm, root, data.len()));
     Ok(Task::Bcast(root, data))
 }
 
@@ -276,6 +282,7 @@ fn gather(
     if let (Some(send), Some(recv)) = (&send, &recv) {
         recv.refuse_overlap(send.address, comm.rank, send.is_empty())?;
     }
+    hold.note(|| Gift::to_root(root, send.as_ref().map_or(0, Data::len)));
     Ok(Task::Gather(root, send, recv, regular))
 }
 
@@ -300,6 +307,9 @@ fn scatter(
     if let (Some(send), Some(recv)) = (&send, &recv) {
         send.refuse_overlap(recv.address, comm.rank, recv.is_empty())?;
     }
+    if let Some(send) = &send {
+        hold.note(|| Gift::blocks(send, 0..comm.peers().size() as i32));
+    }
     Ok(Task::Scatter(root, send, recv, regular))
 }
 
@@ -313,6 +323,10 @@ fn allgather(hold: &Hold, comm: &Rc<Comm>, send: Triple, recv: Blocks) -> Result
     if let Some(send) = send.as_ref().filter(|_| !comm.is_inter()) {
         recv.refuse_overlap(send.address, comm.rank, send.is_empty())?;
     }
+    hold.note(|| match &send {
+        Some(send) => Gift::All(send.len()),
+        None => Gift::All(recv.len(comm.rank)),
+    });
     Ok(Task::Allgather(send, recv))
 }
 
@@ -329,6 +343,7 @@ fn alltoall(
     if same.is_some_and(|send| !send.is_empty() && !recv.is_empty()) {
         return aliased();
     }
+    hold.note(|| Gift::blocks(send.as_ref().unwrap_or(&recv), 0..comm.peers().size() as i32));
     Ok(Task::Alltoall(send, recv))
 }
 
@@ -362,6 +377,7 @@ fn reduce(hold: &Hold, comm: &Rc<Comm>, send: Triple, recvbuf: *mut c_void, op: 
         (Root::Rank(_), false) if is_root(comm, root) => reduction(hold, comm, send, recvbuf, op)?,
         (Root::Rank(_), _) => operand(hold, send, op, "sendbuf")?,
     };
+    hold.note(|| Gift::to_root(root, reduction.len()));
     Ok(Task::Reduce(root, reduction))
 }
 
@@ -398,7 +414,18 @@ fn reduce_scatter(
         true => operand(hold, send, op, "sendbuf")?,
         false => reduction(hold, comm, send, recv, op)?,
     };
+    hold.note(|| reduce_scatter_gift(comm, &reduction, &counts));
     Ok(Task::ReduceScatter(reduction, counts))
+}
+
+/// Each rank's share of a result that is reduced and scattered. The other group of an intercommunicator knows
+/// its own shares only: they count as equal.
+fn reduce_scatter_gift(comm: &Comm, reduction: &Reduction, counts: &[usize]) -> Gift {
+    if comm.is_inter() {
+        return Gift::All(reduction.len() / comm.peers().size() as usize);
+    }
+    let size = reduction.element.datatype.size();
+    Gift::Each((0..).zip(counts).map(|(rank, count)| (rank, count * size)).collect())
 }
 
 fn scan(hold: &Hold, comm: &Rc<Comm>, send: Triple, recvbuf: *mut c_void, op: MPI_Op, exclusive: bool) -> Result<Task> {
@@ -410,6 +437,7 @@ fn scan(hold: &Hold, comm: &Rc<Comm>, send: Triple, recvbuf: *mut c_void, op: MP
         true => operand(hold, send, op, "sendbuf")?,
         false => reduction(hold, comm, send, recvbuf, op)?,
     };
+    hold.note(|| Gift::Above(reduction.len()));
     Ok(Task::Scan(reduction, exclusive))
 }
 

@@ -90,6 +90,7 @@ pub fn unset_world() {
 pub extern "C" fn disown() {
     FORKED.store(true, Ordering::Release);
     LATEST.store(null_mut(), Ordering::Release);
+    super::timing::stop();
     set_finalized();
     unset_world();
 }
@@ -415,7 +416,10 @@ macro_rules! mpi_function {
         pub unsafe extern "C" fn $name:ident ($($arg:ident : $type:ty),* $(,)?) $(-> $result:ty)? $body:block
     ) => {
         $(#[$($attribute)*])*
-        pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $result)? $body
+        pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $result)? {
+            let _timed = $crate::abi::timing::timed(const { $crate::abi::timing::number(stringify!($name)) });
+            $body
+        }
 
         pastey::paste! {
             #[doc = concat!("The profiling name of [`", stringify!($name), "`].")]

@@ -8,6 +8,7 @@ use super::constants::*;
 use super::crash;
 use super::edge::*;
 use super::errhandler::report;
+use super::timing;
 use super::types::*;
 use crate::fail;
 use crate::launch::bootstrap::{self, Control, Membership};
@@ -16,6 +17,7 @@ use crate::mpi::coll;
 use crate::mpi::coll::signature::Call;
 use crate::mpi::failure;
 use crate::mpi::world::{Job, State, World};
+use crate::shm::profile::Stage;
 use crate::shm::segment::{self, Life, Segment};
 use crate::sys::cvar::Settings;
 use crate::sys::topology::{self, Place};
@@ -23,7 +25,7 @@ use crate::sys::{clock, cma, cpu, descriptor, fork, host, memory};
 use std::ffi::{c_char, c_double, c_int, c_void};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
 /// The way to the launcher.
@@ -60,12 +62,13 @@ fn users() -> MutexGuard<'static, Users> {
 
 /// Starts the library unless it runs. What began for a session is fit for threads that call at the
 /// same time, since others may come.
-fn open(multiple: bool) -> &'static World {
+fn open(name: &'static str, multiple: bool) -> &'static World {
     if let Some(world) = current_world() {
         return world;
     }
     if let Some(world) = reset_world() {
         live(&world.hold(), Life::Attached);
+        timing::stage(&world.hold(), Stage::Running);
         return world;
     }
     let world = join(multiple).unwrap_or_else(|sentence| {
@@ -74,7 +77,9 @@ fn open(multiple: bool) -> &'static World {
     });
     fork::in_each_child(disown);
     at_end_of_job(tell_job);
-    set_world(world)
+    let world = set_world(world);
+    timing::ready(&world.hold(), timing::number(name));
+    world
 }
 
 /// Says in shared memory how far this rank is.
@@ -94,6 +99,7 @@ fn close(name: &'static str, users: &Users) -> c_int {
         let channel = &hold.engine.channel;
         memory_report::write(channel.me(), channel.segment());
         live(hold, Life::Finalized);
+        timing::stage(hold, Stage::Ended);
         Ok(())
     });
     if code != MPI_SUCCESS {
@@ -111,7 +117,7 @@ fn close(name: &'static str, users: &Users) -> c_int {
 pub fn open_session() -> &'static World {
     refuse_child("MPI_Session_init");
     let mut users = users();
-    let world = open(true);
+    let world = open("MPI_Session_init", true);
     users.sessions += 1;
     world
 }
@@ -124,7 +130,7 @@ pub fn close_session() -> c_int {
 }
 
 /// Joins the job with thread support `level`.
-fn initialize(level: c_int) -> Result<()> {
+fn initialize(name: &'static str, level: c_int) -> Result<()> {
     if finalized() {
         fail!(Other, "MPI has been finalized and cannot be initialized again");
     }
@@ -132,7 +138,7 @@ fn initialize(level: c_int) -> Result<()> {
         fail!(Other, "MPI has been initialized already");
     }
     let mut users = users();
-    open(level == MPI_THREAD_MULTIPLE);
+    open(name, level == MPI_THREAD_MULTIPLE);
     users.program = true;
     LEVEL.store(level, Ordering::Relaxed);
     let _ = MAIN.set(std::thread::current().id());
@@ -141,6 +147,7 @@ fn initialize(level: c_int) -> Result<()> {
 }
 
 fn join(multiple: bool) -> std::result::Result<World, String> {
+    let began = timing::moment();
     let settings = Settings::from_environment()?;
     // Where we make the segment ourselves, the launcher's own mask says which CPUs the job has: a
     // launcher may have bound this rank to one of them.
@@ -160,12 +167,16 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     if settings.backtrace > 0 {
         crash::report(&format!("rank {}", member.rank));
     }
-    let mut state = State::join(segment.into(), member.rank, settings);
+    let segment = Arc::new(segment);
+    let mut state = State::join(segment.clone(), member.rank, settings);
     state.job = Job {
         appnum: member.appnum,
         universe: member.universe,
     };
     state.vigil = keep_watch;
+    if let Err(sentence) = timing::profile(&mut state, &segment, multiple, began) {
+        report(&format!("nearmpi: {sentence}"));
+    }
     if debug > 0 && member.rank == 0 {
         banner(&state);
     }
@@ -232,7 +243,7 @@ fn keep_watch() {
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Init(_argc: *mut c_int, _argv: *mut *mut *mut c_char) -> c_int {
-    on_any("MPI_Init", || initialize(MPI_THREAD_SINGLE))
+    on_any("MPI_Init", || initialize("MPI_Init", MPI_THREAD_SINGLE))
 }
 
 /// Initializes MPI with the level of thread support asked for, which is always given. MPI-4.1 §11.6.2.
@@ -246,7 +257,7 @@ pub unsafe extern "C" fn MPI_Init_thread(
 ) -> c_int {
     on_any("MPI_Init_thread", || {
         let level = required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE);
-        initialize(level)?;
+        initialize("MPI_Init_thread", level)?;
         store(provided, "provided", level)
     })
 }

@@ -50,6 +50,7 @@ pub mod status;
 #[cfg(test)]
 #[allow(dead_code)]
 mod tables;
+pub mod timing;
 pub mod tool_events;
 pub mod tool_vars;
 pub mod tools;

@@ -15,6 +15,7 @@ use crate::mpi::coll::neighbor::Neighbors;
 use crate::mpi::coll::plan::{self, Outgoing};
 use crate::mpi::comm::Comm;
 use crate::mpi::topo::Topology;
+use crate::mpi::traffic::Gift;
 use std::ffi::{c_int, c_void};
 
 /// Operations with a `_c` form.
@@ -31,6 +32,7 @@ counted! {
         let around = neighbors(comm)?;
         let send = data(hold, (sendbuf, sendcount.into(), sendtype), "sendbuf")?;
         let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), "recv")?;
+        hold.note(|| same(&around, send.len()));
         Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Same(send), recv)))
     };
 
@@ -42,6 +44,7 @@ counted! {
         let around = neighbors(comm)?;
         let send = data(hold, (sendbuf, sendcount.into(), sendtype), "sendbuf")?;
         let recv = varying(hold, around.sources.len() as u32, recvbuf, recvcounts, displs, recvtype, "recv")?;
+        hold.note(|| same(&around, send.len()));
         Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Same(send), recv)))
     };
 
@@ -53,6 +56,7 @@ counted! {
         let around = neighbors(comm)?;
         let send = blocks(hold, (sendbuf, sendcount.into(), sendtype), "send")?;
         let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), "recv")?;
+        hold.note(|| Gift::blocks(&send, around.destinations.iter().copied()));
         Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Blocks(send), recv)))
     };
 
@@ -65,6 +69,7 @@ counted! {
         let (to, from) = (around.destinations.len() as u32, around.sources.len() as u32);
         let send = varying(hold, to, sendbuf, sendcounts, sdispls, sendtype, "send")?;
         let recv = varying(hold, from, recvbuf, recvcounts, rdispls, recvtype, "recv")?;
+        hold.note(|| Gift::blocks(&send, around.destinations.iter().copied()));
         Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Blocks(send), recv)))
     };
 
@@ -77,8 +82,15 @@ counted! {
         let (to, from) = (around.destinations.len() as u32, around.sources.len() as u32);
         let send = each(hold, to, sendbuf, sendcounts, sdispls, sendtypes, "send")?;
         let recv = each(hold, from, recvbuf, recvcounts, rdispls, recvtypes, "recv")?;
+        hold.note(|| Gift::blocks(&send, around.destinations.iter().copied()));
         Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Blocks(send), recv)))
     };
+}
+
+/// The same to all neighbours.
+fn same(around: &Neighbors, bytes: usize) -> Gift {
+    let ranks = around.destinations.iter().filter_map(|&to| u32::try_from(to).ok());
+    Gift::Each(ranks.map(|to| (to, bytes)).collect())
 }
 
 fn neighbors(comm: &Comm) -> Result<Neighbors> {

@@ -221,6 +221,19 @@ pub fn unsupported() -> String {
     text + "}\n"
 }
 
+/// The text of `functions.rs`: the names in the order of the table.
+pub fn names() -> String {
+    let names = functions();
+    let mut text = format!(
+        "/// Names of all functions.\npub const FUNCTIONS: [&str; {}] = [\n",
+        names.len()
+    );
+    for function in names {
+        writeln!(text, "    {:?},", function.name).unwrap();
+    }
+    text + "];\n"
+}
+
 /// The text of `constants.rs`.
 fn rust_constants() -> String {
     let mut text = String::from(

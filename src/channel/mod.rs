@@ -19,6 +19,7 @@ pub use bytes::Bytes;
 
 use crate::shm::bell::Barriers;
 use crate::shm::pool::{CELL, Pool};
+use crate::shm::profile::{Kind, Meter, Path};
 use crate::shm::ring::{Consumer, Header, INLINE, Junk};
 use crate::shm::segment::{Block, RankBlock, Segment};
 use crate::sys::cvar::Settings;
@@ -143,8 +144,21 @@ pub struct Channel<B> {
     joints: Vec<Joint<B>>,
     sent: VecDeque<Ticket>,
     next: u32,
+    /// Rank in the job that the latest record came from, and not from a glance.
+    heard: Option<u32>,
+    meter: Option<Metering>,
+    /// The way that the last [`Channel::bring`] took.
+    path: Path,
     /// What it has done so far.
     pub counters: Counters,
+}
+
+/// Where a profiled rank counts, and how it tells from an envelope whose bytes they are.
+pub struct Metering {
+    /// Where it counts.
+    pub meter: Arc<Meter>,
+    /// Tells whose bytes they are.
+    pub kind: fn(u64) -> Kind,
 }
 
 /// Messages and events by path, since the start.
@@ -164,6 +178,22 @@ pub struct Counters {
     pub sleeps: u64,
 }
 
+impl Counters {
+    /// Names and values.
+    pub fn list(&self) -> [(&'static str, u64); 8] {
+        [
+            ("inline", self.inline),
+            ("ring", self.ring),
+            ("cells", self.cells),
+            ("offers", self.offers),
+            ("one_copies", self.one_copies),
+            ("streams", self.streams),
+            ("queued", self.queued),
+            ("sleeps", self.sleeps),
+        ]
+    }
+}
+
 impl<B: Bytes> Channel<B> {
     /// My rank in the job.
     pub fn me(&self) -> u32 {
@@ -178,6 +208,54 @@ impl<B: Bytes> Channel<B> {
     /// The job's segment.
     pub fn segment(&self) -> &Arc<Segment> {
         &self.segment
+    }
+
+    /// Counts for a profile from now on.
+    pub fn profile(&mut self, metering: Metering) {
+        self.meter = Some(metering);
+    }
+
+    /// Where a profiled rank counts.
+    #[inline]
+    pub fn meter(&self) -> Option<&Meter> {
+        self.meter.as_ref().map(|metering| &*metering.meter)
+    }
+
+    /// The rank that the latest record came from since this was asked last; messages taken at a glance do not count.
+    pub fn heard(&mut self) -> Option<u32> {
+        self.heard.take()
+    }
+
+    /// Writes the counters down for the profile.
+    pub fn tell_counters(&self) {
+        if let Some(meter) = self.meter() {
+            meter.counters(&self.counters.list().map(|(_, value)| value));
+        }
+    }
+
+    /// A whole message has gone to `to`.
+    #[inline]
+    fn count_sent(&self, path: Path, to: u32, envelope: u64, bytes: usize) {
+        if let Some(Metering { meter, kind }) = &self.meter {
+            meter.sent(kind(envelope), path, to, bytes);
+        }
+    }
+
+    /// A whole message has been brought from `from`, or will be.
+    pub fn count_brought(&self, from: u32, envelope: u64, bytes: usize) {
+        if let Some(Metering { meter, kind }) = &self.meter {
+            meter.read(kind(envelope), self.path, from, bytes);
+        }
+    }
+
+    /// Bytes of a collective operation have been read from `from`, out of its memory or where it shows them.
+    #[inline]
+    pub fn count_seen(&self, path: Path, from: u32, bytes: usize) {
+        if let Some(meter) = self.meter()
+            && bytes > 0
+        {
+            meter.read(Kind::Inside, path, from, bytes);
+        }
     }
 
     /// The control variables in force.
@@ -295,6 +373,7 @@ impl<B: Bytes> Channel<B> {
                 }
                 return Ok(None);
             };
+            self.heard = Some(from);
             let envelope = ring.envelope();
             let arrival = match header.kind {
                 kind::INLINE if header.len as usize <= INLINE => Arrival::Message {

@@ -12,6 +12,7 @@ use super::pull::Reach;
 use super::ways::Ways;
 use super::{Bytes, Channel, Counters, Fault, Ticket};
 use crate::shm::pool::{CELL, Pool};
+use crate::shm::profile::Path;
 use crate::shm::ring::{Consumer, Header, INLINE, INLINE_WORDS, Junk, Producer};
 use crate::shm::segment::{Block, Life, Segment};
 use crate::sys::cvar::Settings;
@@ -114,6 +115,9 @@ impl<B: Bytes> Channel<B> {
             joints: Vec::new(),
             sent: VecDeque::new(),
             next: 0,
+            heard: None,
+            meter: None,
+            path: Path::OneCopy,
             counters: Counters::default(),
             settings,
             segment,
@@ -163,6 +167,7 @@ impl<B: Bytes> Channel<B> {
         }
         self.block.doing.sent(len);
         self.ring_bell(to);
+        self.count_sent(Path::Slot, to, envelope, len);
         Ok(true)
     }
 
@@ -381,6 +386,11 @@ impl<B: Bytes> Channel<B> {
     }
 
     fn start(&mut self, to: u32, mut message: Outgoing<B>) -> Result<Sent, Fault> {
+        if let Some(meter) = self.meter()
+            && message.end > INLINE
+        {
+            meter.dwell();
+        }
         if self.out[to as usize].messages.is_empty() && self.advance(to, &mut message)? {
             self.settle(&message.what);
             return Ok(Sent::Done);
@@ -464,6 +474,7 @@ impl<B: Bytes> Channel<B> {
                 out.producer.push(header, envelope, &words[..message.end.div_ceil(8)]);
                 self.counters.inline += 1;
                 self.ring_bell(to);
+                self.count_sent(Path::Slot, to, envelope, message.end);
                 Ok(true)
             }
             What::Message { envelope } if message.end <= self.ring_max => {
@@ -488,9 +499,16 @@ impl<B: Bytes> Channel<B> {
                 );
                 self.counters.ring += 1;
                 self.ring_bell(to);
+                self.count_sent(Path::Ring, to, envelope, message.end);
                 Ok(true)
             }
-            What::Message { envelope } => self.advance_cells(to, kind::CELLS, envelope, message),
+            What::Message { envelope } => {
+                let whole = self.advance_cells(to, kind::CELLS, envelope, message)?;
+                if whole {
+                    self.count_sent(Path::Cells, to, envelope, message.end);
+                }
+                Ok(whole)
+            }
             What::Stream { token, .. } => self.advance_cells(to, kind::DATA, token.into(), message),
         }
     }

@@ -8,6 +8,7 @@ use super::packet::Way;
 use super::ways::{self, Choice};
 use super::{Bytes, Channel};
 use crate::shm::pool::Name;
+use crate::shm::profile::What;
 use crate::sys::topology::Place;
 use crate::sys::{clock, cpu};
 use std::sync::atomic::Ordering;
@@ -64,9 +65,18 @@ impl<B: Bytes> Channel<B> {
         let (queue, pool) = (&self.out[to as usize].messages, &self.pool);
         let quiet = |last: Option<Name>| queue.is_empty() && last.is_none_or(|name| pool.is_back(name));
         let ways = &mut self.ways[to as usize];
+        let before = ways.settled(len);
         let way = ways.choose(len, choice, quiet, clock::nanoseconds);
         if let Some(settled) = ways.settled(len) {
             self.habits[ways::class_of(len)] = Some(settled);
+            if let (None, Some(meter)) = (before, self.meter()) {
+                let what = match settled {
+                    Way::Cells => What::Cells,
+                    Way::Pull => What::OneCopy,
+                    Way::Join => What::Joint,
+                };
+                meter.event(what, to, ways::least(len));
+            }
         }
         way
     }

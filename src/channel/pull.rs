@@ -8,6 +8,7 @@
 
 use super::packet::{Offered, Way};
 use super::{Bytes, Channel, Fault};
+use crate::shm::profile::{Path, What};
 use crate::sys::cma;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -69,6 +70,7 @@ impl<B: Bytes> Channel<B> {
             && self.settings.one_copy != 0
             && let Some(brought) = self.share(offered, into, wanted, token)?
         {
+            self.path = Path::Joint;
             return Ok(brought);
         }
         self.bring_alone(offered, into, wanted, token)
@@ -84,9 +86,11 @@ impl<B: Bytes> Channel<B> {
     ) -> Result<Brought, Fault> {
         if wanted == 0 || self.pull(offered, into, wanted) {
             self.counters.one_copies += u64::from(wanted > 0);
+            self.path = Path::OneCopy;
             self.finish_offer(offered.from, offered.id)?;
             return Ok(Brought::Copied);
         }
+        self.path = Path::Streamed;
         self.clear(offered, token, wanted)?;
         Ok(Brought::Later)
     }
@@ -160,6 +164,9 @@ impl<B: Bytes> Channel<B> {
             let outcome = unsafe { cma::read(pid, address, (&raw mut seen).cast(), size_of::<u64>()) };
             let right = outcome.is_ok() && seen == canary;
             if !right {
+                if let Some(meter) = self.meter() {
+                    meter.event(What::Refused, peer, 0);
+                }
                 let why = outcome
                     .err()
                     .map_or("its process number means another process here".into(), |e| {

@@ -81,6 +81,14 @@ pub(super) fn class_of(len: usize) -> usize {
     (len.max(1).ilog2().saturating_sub(FIRST) as usize).min(CLASSES - 1)
 }
 
+/// The least length of the class of a length; 0 for the first, which has the shorter ones too.
+pub(super) fn least(len: usize) -> u64 {
+    match class_of(len) {
+        0 => 0,
+        class => 1 << (FIRST as usize + class),
+    }
+}
+
 impl Ways {
     /// The way of a message of `len` bytes that is about to start. `quiet` says whether the cell it is given has
     /// been emptied and nothing is queued; `now` tells the time in nanoseconds.

@@ -21,4 +21,5 @@ pub mod sleep;
 pub mod status;
 pub mod table;
 pub mod topo;
+pub mod traffic;
 pub mod world;

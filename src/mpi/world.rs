@@ -23,6 +23,7 @@ use super::rma::{self, Window};
 use super::session::Session;
 use super::sleep::Awaited;
 use super::table::Table;
+use super::traffic::Gift;
 use crate::channel::Channel;
 use crate::channel::wait::{NAP, Next};
 use crate::shm::doing;
@@ -31,7 +32,7 @@ use crate::shm::zone::Zone;
 use crate::sys::cvar::Settings;
 use crate::sys::gate::Gate;
 use crate::sys::{cpu, futex};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -91,6 +92,8 @@ pub struct State {
     pub windows: Table<Rc<Window>>,
     /// What is free of the memory this rank shares on demand.
     pub zone: Zone,
+    /// What the collective call under way gives to the others, as far as it is profiled.
+    pub gift: Cell<Gift>,
     /// What the launcher says about the job.
     pub job: Job,
     /// Called after each nap in which nothing came, with the state released: ends a process that
@@ -157,6 +160,7 @@ impl State {
             partitioning: Partitioning::default(),
             windows: Table::default(),
             zone,
+            gift: Cell::default(),
             job: Job {
                 appnum: -1,
                 universe: -1,
@@ -262,7 +266,15 @@ impl Hold<'_> {
                 continue;
             }
             self.engine.polling = true;
+            let channel = &mut self.engine.channel;
+            channel.heard();
+            let began = channel.meter().map(|meter| meter.begin_wait(first));
             let outcome = self.poll_until(first, &mut done);
+            let channel = &mut self.engine.channel;
+            let heard = channel.heard();
+            if let (Some(began), Some(meter)) = (began, channel.meter()) {
+                meter.end_wait(began, first.or(heard));
+            }
             self.engine.polling = false;
             self.wake_threads();
             return outcome;

@@ -7,6 +7,7 @@
 //! | for each sender:   offers 2M
 //! | fates 128K | for each rank: votes 1M
 //! | for each rank:     a board 640 bytes for each context, scratch 512K       (first touched by the rank)
+//! | for each rank:     what it counts when it is profiled (profile.rs)
 //! | for each rank:     zone: memory it shares on demand (zone.rs)
 //! ```
 //! Every partition is whole pages, so that each lies on its owner's NUMA node (Ekman 2005 §3): mpirun asks the
@@ -18,6 +19,7 @@ use super::context::Context;
 use super::fate::{Fate, VOTES, Vote};
 use super::offer::{OFFERS, Offer};
 use super::pool::{CELL, CELLS};
+use super::profile;
 use super::ring::{Credit, Slot};
 use std::mem::size_of;
 use std::ops::Range;
@@ -55,6 +57,7 @@ pub struct Layout {
     fates: usize,
     votes: usize,
     boards: usize,
+    profiles: usize,
     /// Size of what every rank maps; the zones follow.
     pub len: usize,
 }
@@ -84,7 +87,8 @@ impl Layout {
         let fates = offers + p * OFFER_TABLE;
         let votes = fates + CONTEXTS * size_of::<Fate>();
         let boards = votes + p * VOTE_TABLE;
-        let len = boards + p * (BOARDS + SCRATCH);
+        let profiles = boards + p * (BOARDS + SCRATCH);
+        let len = profiles + p * profile::len(ranks);
         Layout {
             ranks,
             slots,
@@ -98,6 +102,7 @@ impl Layout {
             fates,
             votes,
             boards,
+            profiles,
             len,
         }
     }
@@ -169,6 +174,11 @@ impl Layout {
     pub fn scratch(&self, owner: u32) -> usize {
         self.boards(owner) + BOARDS
     }
+
+    /// What `rank` counts.
+    pub fn profile(&self, rank: u32) -> usize {
+        self.profiles + rank as usize * profile::len(self.ranks)
+    }
 }
 
 #[cfg(test)]
@@ -193,8 +203,10 @@ mod tests {
             assert_eq!(layout.offers(last) + OFFER_TABLE, layout.fates());
             assert_eq!(layout.fates() + CONTEXTS * size_of::<Fate>(), layout.votes(0));
             assert_eq!(layout.votes(last) + VOTE_TABLE, layout.boards(0));
-            assert_eq!(layout.scratch(last) + SCRATCH, layout.len);
+            assert_eq!(layout.scratch(last) + SCRATCH, layout.profile(0));
             assert_eq!((layout.boards(last) % PAGE, layout.scratch(0) % PAGE), (0, 0));
+            assert_eq!(layout.profile(0) % PAGE, 0);
+            assert_eq!(layout.profile(last) + profile::len(ranks), layout.len);
             assert!(layout.slots.is_power_of_two() && layout.bytes.is_power_of_two());
         }
     }

@@ -11,6 +11,7 @@ pub mod fate;
 pub mod layout;
 pub mod offer;
 pub mod pool;
+pub mod profile;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;

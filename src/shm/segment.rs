@@ -15,7 +15,7 @@ use super::offer::{OFFERS, Offer};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::waiting::Waiting;
 use super::zone::{self, View};
-use super::{pool, ring};
+use super::{pool, profile, ring};
 use crate::sys::futex;
 use crate::sys::memory::{self, Mapping};
 use crate::sys::pages;
@@ -49,6 +49,10 @@ struct JobHeader {
     /// Deaths and revoked communicators.
     events: AtomicU32,
     next_context: AtomicU32,
+    /// 1: ranks count for a profile.
+    profiled: AtomicU32,
+    /// No other job's number.
+    number: AtomicU64,
 }
 
 /// What a rank tells the others and the launcher about itself; written by that rank only, but for
@@ -212,6 +216,9 @@ impl Segment {
         header.cpus.store(cpus, Ordering::Relaxed);
         let remote = ranks <= cpus && crate::sys::cpu::join_barriers() && crate::sys::cpu::barrier_everywhere();
         header.remote_barriers.store(remote as u32, Ordering::Relaxed);
+        let moment = crate::sys::clock::nanoseconds();
+        let number = moment << 20 ^ u64::from(std::process::id());
+        header.number.store(number, Ordering::Relaxed);
         for predefined in 0..2 {
             self.hold_context(predefined, ranks);
         }
@@ -500,6 +507,37 @@ impl Segment {
         assert!(owner < self.layout.ranks);
         // SAFETY: as in `board`.
         unsafe { Place::new(self.at(self.layout.scratch(owner))) }
+    }
+
+    /// A number that no other job of this machine has had since it was started.
+    pub fn number(&self) -> u64 {
+        self.header().number.load(Ordering::Relaxed)
+    }
+
+    /// CPUs of the job.
+    pub fn cpus(&self) -> u32 {
+        self.header().cpus.load(Ordering::Relaxed)
+    }
+
+    /// Asks ranks that join from now on to count for a profile.
+    pub fn ask_for_profile(&self) {
+        self.header().profiled.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether ranks count for a profile that the launcher reads.
+    pub fn is_profiled(&self) -> bool {
+        self.header().profiled.load(Ordering::Relaxed) == 1
+    }
+
+    /// What `rank` counts.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn profile(self: &Arc<Segment>, rank: u32) -> profile::Block {
+        assert!(rank < self.layout.ranks);
+        let place = self.at(self.layout.profile(rank));
+        // SAFETY: the partition lies within the mapping, which the clone keeps, and is used for nothing else.
+        unsafe { profile::Block::new(place, self.layout.ranks, Box::new(self.clone())) }
     }
 
     /// Claims a free communicator context with `holders` holders; `None` when all are taken. The first

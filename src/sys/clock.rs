@@ -1,7 +1,7 @@
 //! # Safety
 //! Relies on clock_gettime(2) filling in the structure it is given.
 //!
-//! Time.
+//! Time: the machine's clock, and ticks that cost less to read.
 #![allow(unsafe_code)]
 
 /// Seconds since an arbitrary time in the past, the same for all processes of the machine
@@ -21,6 +21,34 @@ pub fn nanoseconds() -> u64 {
 pub fn resolution() -> f64 {
     let time = read(libc::clock_getres);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// A clock for short times: the processor's time stamp counter where that counts evenly on all CPUs
+/// (as the processor says: "invariant TSC", CPUID 8000_0007H), the machine's clock elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticks {
+    counter: bool,
+}
+
+impl Ticks {
+    /// The best clock of this processor.
+    pub fn best() -> Ticks {
+        use std::arch::x86_64::__cpuid;
+        let known = __cpuid(0x8000_0000).eax >= 0x8000_0007;
+        Ticks {
+            counter: known && __cpuid(0x8000_0007).edx & 1 << 8 != 0,
+        }
+    }
+
+    /// Ticks since an arbitrary time, the same for all processes of the machine. Cost: about 10 ns.
+    #[inline]
+    pub fn now(self) -> u64 {
+        match self.counter {
+            // SAFETY: every x86-64 processor has the instruction.
+            true => unsafe { std::arch::x86_64::_rdtsc() },
+            false => nanoseconds(),
+        }
+    }
 }
 
 fn read(call: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int) -> libc::timespec {

@@ -56,6 +56,12 @@ fn parse_quota(text: &str) -> Option<usize> {
     (period > 0 && quota > 0).then(|| quota.div_ceil(period))
 }
 
+/// The CPU that this thread runs on at the moment; `None` where the kernel does not tell.
+pub fn current() -> Option<u32> {
+    // SAFETY: no arguments.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
 /// Lets another thread run on this CPU (sched_yield(2)).
 #[inline]
 pub fn give_way() {

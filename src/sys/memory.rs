@@ -82,6 +82,16 @@ pub fn discard(fd: BorrowedFd<'_>, offset: usize, len: usize) -> io::Result<()> 
     }
 }
 
+/// Gives the empty file behind `fd` `len` zero bytes, and the room for them: writing to its mapping does
+/// not fail later for want of it.
+pub fn reserve(fd: BorrowedFd<'_>, len: usize) -> io::Result<()> {
+    // SAFETY: plain integers.
+    match unsafe { libc::posix_fallocate(fd.as_raw_fd(), 0, len as libc::off_t) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
 /// `len` bytes on a cache line, from malloc; `None` when there are not so many.
 pub fn allocate(len: usize) -> Option<*mut u8> {
     let mut memory = ptr::null_mut();

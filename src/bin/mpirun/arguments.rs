@@ -72,6 +72,8 @@ pub struct Job {
     /// Seconds from one table of ranks to the next.
     pub top: Option<u64>,
     pub preload: bool,
+    /// Into which folder, if into a chosen one.
+    pub profile: Option<Option<PathBuf>>,
     pub verbose: bool,
     /// What was accepted without effect.
     pub notes: Vec<String>,
@@ -150,7 +152,7 @@ impl Parser<'_> {
             }
             let (opt, first) = recognise(&word)?;
             let mut values: Vec<String> = first.into_iter().collect();
-            while values.len() < opt.values.len() {
+            while values.len() < opt.needs() {
                 let missing = || format!("{word} needs {}", opt.values.join(" and "));
                 values.push(text(&words.next().ok_or_else(missing)?)?);
             }
@@ -242,6 +244,10 @@ impl Parser<'_> {
                 let value = values.first().map_or("", String::as_str);
                 self.job.binding.take(opt.action, value)?;
             }
+            Action::Profile => {
+                let folder = values.first().filter(|folder| !folder.is_empty());
+                self.job.profile = Some(folder.map(PathBuf::from));
+            }
             Action::Help => return Ok(Some(Request::Help)),
             Action::Version => return Ok(Some(Request::Version)),
             Action::Ignore => self
@@ -260,7 +266,8 @@ fn options_end(words: &[OsString]) -> Option<usize> {
         if !is_option(word) || word == "--" {
             return Some(at);
         }
-        let taken = recognise(&word.to_string_lossy()).map_or(0, |(opt, first)| opt.values.len() - first.iter().len());
+        let taken =
+            recognise(&word.to_string_lossy()).map_or(0, |(opt, first)| opt.needs().saturating_sub(first.iter().len()));
         at += 1 + taken;
     }
     None

@@ -13,6 +13,7 @@
 //! | `view` | what the ranks are doing, in words |
 //! | `report` | who waits for whom |
 //! | `top` | the live table |
+//! | `profile` | where the job's time and bytes went, if that is asked for |
 //! | `server` | PMI-1 for programs of other MPI libraries |
 //! | `output` | tagged output |
 //! | `os` | system calls that the standard library lacks |
@@ -25,6 +26,7 @@ mod man;
 mod options;
 mod os;
 mod output;
+mod profile;
 mod report;
 mod server;
 mod stall;

@@ -63,6 +63,7 @@ pub enum Action {
     Prepend,
     Tag,
     Verbose,
+    Profile,
     BindTo,
     MapBy,
     RankBy,
@@ -80,7 +81,7 @@ pub enum Action {
 pub struct Opt {
     /// Its names without dashes, the usual one first; each may be given with one dash or two.
     pub names: &'static [&'static str],
-    /// What its values are, for the help; as many as it takes.
+    /// What its values are, for the help; as many as it takes. One in brackets may be left out, and is given after `=` only.
     pub values: &'static [&'static str],
     /// One line of help.
     pub help: &'static str,
@@ -148,6 +149,7 @@ pub const OPTIONS: &[Opt] = &[
     opt(&["errfile-pattern"], &["PATTERN"], Output, ErrFile, "write standard error into files with these names"),
     opt(&["output-filename"], &["DIR"], Output, OutputFolder, "write into the files DIR/1/rank.RANK/stdout and stderr"),
     opt(&["v", "verbose"], &[], Output, Verbose, "say what is done"),
+    opt(&["profile"], &["[DIR]"], Output, Profile, "-profile=DIR: when the job is over, write into DIR where its time and its bytes went (index.html, run.json), and print a summary; default: nearmpi-profile-PROGRAM-PID (also: NEARMPI_PROFILE)"),
     opt(&["bind-to"], &["WHAT"], Place, BindTo, "core, hwthread, l2cache, l3cache, numa or socket, with :N for several; rr: one CPU after the other; user:0+1,2: these CPUs; none (default: equal shares of the cores if ranks fit)"),
     opt(&["map-by"], &["WHAT"], Place, MapBy, "go round the objects of this kind, :PE=N with N cores a rank; ppr:N:OBJECT: N ranks on each; file:PATH: as a map of nearmpi-place says"),
     opt(&["rank-by"], &["WHAT"], Place, RankBy, "number the ranks round the objects of this kind; slot: in the order of the machine"),
@@ -165,6 +167,13 @@ pub const OPTIONS: &[Opt] = &[
     opt(&["localonly", "disable-hostname-propagation"], &[], Accepted, Ignore, "always so"),
     opt(&["rankmap", "topolib", "membind"], &["WHAT"], Accepted, Ignore, "placement of Hydra"),
 ];
+
+impl Opt {
+    /// How many values must follow.
+    pub fn needs(&self) -> usize {
+        self.values.iter().filter(|value| !value.starts_with('[')).count()
+    }
+}
 
 /// The option of that name (without dashes).
 pub fn find(name: &str) -> Option<&'static Opt> {

@@ -4,6 +4,7 @@ use crate::arguments::{App, Inherit, Job};
 use crate::binding::Places;
 use crate::os::{self, Child, Files, Mask};
 use crate::output::{self, Stream};
+use crate::profile::Profile;
 use mpi::launch::memory_report;
 use mpi::shm::segment::{self, Segment};
 use mpi::sys::cpu;
@@ -48,11 +49,12 @@ pub struct Started {
     pub streams: Vec<Stream>,
     pub segment: Segment,
     /// Stays open for ranks whose wrapper closed theirs.
-    pub _memory: OwnedFd,
+    pub memory: OwnedFd,
     /// Index of the program that each rank runs.
     pub appnums: Vec<usize>,
     /// Where ranks write about their memory.
     pub reports: Option<File>,
+    pub profile: Option<Profile>,
 }
 
 /// Why a job did not start, and the exit code that says so.
@@ -111,6 +113,7 @@ pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
         .map_err(|e| Failure::new(format!("cannot make the memory of a job of {size} ranks: {e}")))?;
     let wrong = |e: io::Error| Failure::new(format!("cannot use the job's memory: {e}"));
     let segment = Segment::attach(memory.as_fd()).map_err(wrong)?;
+    let profile = Profile::prepare(job, &segment)?;
     let memory = os::out_of_the_way(memory.as_fd()).map_err(wrong)?;
     place_memory(&segment, &places);
     let reports = job.binding.memory.then(os::report_file).transpose().map_err(wrong)?;
@@ -141,9 +144,10 @@ pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
         ranks,
         streams,
         segment,
-        _memory: common.memory,
+        memory: common.memory,
         appnums,
         reports: common.reports.map(File::from),
+        profile,
     })
 }
 

@@ -102,6 +102,9 @@ pub fn supervise(job: &Job, started: Started, mut signals: Signals) -> i32 {
     if let Some(reports) = watch.started.reports.take() {
         tell_memory(reports, size);
     }
+    if let Some(profile) = watch.started.profile.take() {
+        profile.finish(&watch.started, &watch.ends);
+    }
     let code = watch.code.unwrap_or(0);
     if job.print_codes {
         let codes = watch.ends.iter().map(|end| match end {
@@ -294,6 +297,9 @@ impl Watch<'_> {
             if let Some(rank) = rank {
                 self.listen(rank);
                 self.ends[rank] = Some(end);
+                if let Some(profile) = &mut self.started.profile {
+                    profile.ended(rank);
+                }
                 self.judge(rank, end);
             }
         }
@@ -522,7 +528,7 @@ fn children() -> Vec<i32> {
 }
 
 /// The signal's name.
-fn signal_name(signal: i32) -> &'static str {
+pub fn signal_name(signal: i32) -> &'static str {
     const NAMES: [(i32, &str); 16] = [
         (libc::SIGHUP, "SIGHUP"),
         (libc::SIGINT, "SIGINT"),

@@ -468,13 +468,13 @@ impl State {
             len,
             wanted,
         });
-        if self
-            .engine
-            .channel
-            .bring(offered, &buffer, wanted, key)
-            .map_err(fault)?
-            == Brought::Copied
-        {
+        let channel = &mut self.engine.channel;
+        if let Some(meter) = channel.meter() {
+            meter.dwell();
+        }
+        let brought = channel.bring(offered, &buffer, wanted, key).map_err(fault)?;
+        channel.count_brought(offered.from, envelope.0, wanted);
+        if brought == Brought::Copied {
             let (status, error) = received(envelope, len, buffer.len());
             self.complete(key, status, error);
         }

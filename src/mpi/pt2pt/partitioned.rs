@@ -116,6 +116,11 @@ fn tag_of(number: u32) -> i32 {
     PARTITIONS + (number % NUMBERS) as i32
 }
 
+/// Whether a tag of the collective plane is a partition's.
+pub fn is_partition(tag: i32) -> bool {
+    (PARTITIONS..PARTITIONS + NUMBERS as i32).contains(&tag)
+}
+
 impl Outgoing {
     /// The communicator.
     pub fn comm(&self) -> &Rc<Comm> {

@@ -9,6 +9,7 @@ use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::{PROC_NULL, Status};
+use crate::mpi::traffic::Gift;
 use crate::mpi::world::Hold;
 use std::rc::Rc;
 
@@ -53,6 +54,8 @@ pub enum Operation {
         operation: Rc<Collective>,
         /// Tag.
         tag: i32,
+        /// What a start gives to the others, if that is counted.
+        gift: Gift,
     },
     /// Sends partitions as they become ready.
     PartitionedSend(Rc<Outgoing>),
@@ -114,7 +117,10 @@ pub fn start(hold: &mut Hold, key: RequestKey) -> Result<()> {
             source,
             tag,
         } => irecv(hold, &comm, Plane::PointToPoint, buffer, source, tag)?,
-        Operation::Collective { operation, tag } => machine::start(hold, operation, tag)?,
+        Operation::Collective { operation, tag, gift } => {
+            hold.hand_out(&operation.comm, &gift);
+            machine::start(hold, operation, tag)?
+        }
         Operation::PartitionedSend(send) => partitioned::start_send(hold, &send)?,
         Operation::PartitionedRecv(recv) => partitioned::start_recv(hold, key, &recv)?,
     };

@@ -17,6 +17,7 @@ use crate::mpi::error::Result;
 use crate::mpi::pt2pt::engine::fault;
 use crate::mpi::pt2pt::{self, Mode};
 use crate::mpi::world::Hold;
+use crate::shm::profile::Path;
 use crate::shm::sync::Ordering;
 
 /// Bytes copied at a time where they go on from there through the cache.
@@ -204,12 +205,14 @@ impl<'t, 'a> Reader<'t, 'a> {
                 return Ok(kept.as_ptr().wrapping_add(first - source.wanted.0));
             }
             let Some(address) = source.view.far else {
+                self.turn.count(hold, rank, len);
                 return Ok(source.view.data.wrapping_add(first));
             };
             let world = self.turn.boards.members[rank as usize].world;
             let address = address.wrapping_add(first as u64);
             // SAFETY: the caller's room.
             if unsafe { hold.engine.channel.read_memory(world, address, room, len) } {
+                hold.engine.channel.count_seen(Path::OneCopy, world, len);
                 return Ok(room);
             }
             self.ask(hold)?;

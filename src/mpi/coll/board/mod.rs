@@ -38,6 +38,7 @@ use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::pt2pt::engine::fault;
 use crate::mpi::world::Hold;
 use crate::shm::board::{Board, INLINE, Note, Place, SCRATCH, SLOTS};
+use crate::shm::profile::Path;
 use crate::shm::segment::Segment;
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
@@ -352,6 +353,15 @@ impl<'a> Turn<'a> {
                 Some((turn, boards)) => boards.wait_through(hold, turn, self.comm, self.tag)?,
                 None => fail!(Intern, "{len} bytes are too many to show to other ranks"),
             }
+        }
+    }
+
+    /// Counts `bytes` bytes that this rank takes from what `from` shows, for the profile.
+    #[inline]
+    pub fn count(&self, hold: &Hold, from: u32, bytes: usize) {
+        if from != self.comm.rank {
+            let world = self.boards.members[from as usize].world;
+            hold.engine.channel.count_seen(Path::Collective, world, bytes);
         }
     }
 

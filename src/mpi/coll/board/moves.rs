@@ -44,6 +44,7 @@ pub fn bcast(
         turn.show(hold, data)?;
     } else {
         turn.see(hold, root, Some(data.len()))?.copy(0, data)?;
+        turn.count(hold, root, data.len());
     }
     turn.finish(hold);
     Ok(())
@@ -97,6 +98,7 @@ pub fn scatter(
         let whole = len * comm.size() as usize;
         turn.see(hold, root, Some(whole))?
             .copy(comm.rank as usize * len, recv)?;
+        turn.count(hold, root, recv.len());
     }
     turn.finish(hold);
     Ok(())
@@ -132,6 +134,7 @@ fn take_all(hold: &mut Hold, comm: &Rc<Comm>, turn: &Turn, recv: &Blocks, have_m
     for rank in others.chain((!have_mine).then_some(comm.rank)) {
         let room = recv.buffer(rank);
         turn.see(hold, rank, Some(room.len()))?.copy(0, &room)?;
+        turn.count(hold, rank, room.len());
     }
     Ok(())
 }
@@ -156,6 +159,7 @@ pub fn alltoall(
         let rank = (comm.rank + step) % comm.size();
         let view = turn.see(hold, rank, Some(whole))?;
         view.copy(comm.rank as usize * len, &recv.buffer(rank))?;
+        turn.count(hold, rank, len);
     }
     turn.seen_all();
     turn.finish(hold);

@@ -67,6 +67,7 @@ impl<'a> Elements<'a> {
     ) -> Result<()> {
         let start = first * self.extent;
         let view = turn.see(hold, last, Some(self.size()))?;
+        (0..=last).for_each(|rank| turn.count(hold, rank, count * self.extent));
         if last == 0 {
             return view.copy(start, &Buffer::bytes(to, count * self.extent));
         }
@@ -156,6 +157,7 @@ pub fn allreduce_shared(
         let (first, count) = part(rank);
         let room = elements.result(first, count);
         turn.see(hold, rank, Some(room.len()))?.copy(0, &room)?;
+        turn.count(hold, rank, room.len());
     }
     turn.seen_all();
     turn.finish(hold);

@@ -1,0 +1,113 @@
+//! The profile of a job: asks the ranks to count, and has nearmpi-profile make a page of it when all are gone.
+//! The counts lie in the job's memory, so those of a rank that was killed are there too.
+
+use crate::arguments::Job;
+use crate::os::End;
+use crate::start::{Failure, Started};
+use crate::supervise::signal_name;
+use mpi::sys::clock::nanoseconds;
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The program that makes the page.
+const PROGRAM: &str = "nearmpi-profile";
+
+/// A profile in the making.
+pub struct Profile {
+    folder: PathBuf,
+    command: String,
+    /// When each rank ended, in nanoseconds of the machine's clock.
+    over: Vec<u64>,
+}
+
+impl Profile {
+    /// Asks the ranks of `job` to count, if a profile is wanted: by the option, or by `NEARMPI_PROFILE` in the environment.
+    ///
+    /// # Errors
+    /// There is no folder to write into, or no program that would.
+    pub fn prepare(job: &Job, started: &mpi::shm::segment::Segment) -> Result<Option<Profile>, Failure> {
+        let variable = || std::env::var_os(mpi::abi::timing::VARIABLE).filter(|folder| !folder.is_empty());
+        let folder = match &job.profile {
+            Some(folder) => folder.clone(),
+            None => match variable() {
+                Some(folder) => Some(folder.into()),
+                None => return Ok(None),
+            },
+        };
+        let first = job.apps.first().map_or(OsStr::new(""), |app| &app.program);
+        let name = Path::new(first)
+            .file_name()
+            .unwrap_or(OsStr::new("job"))
+            .to_string_lossy();
+        let folder = folder.unwrap_or_else(|| format!("{PROGRAM}-{name}-{}", std::process::id()).into());
+        let fail = |what: String| Failure::new(format!("-profile: {what}"));
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| fail(format!("cannot make the folder {}: {error}", folder.display())))?;
+        if program().is_none_or(|program| !program.is_file()) {
+            return Err(fail(format!("there is no {PROGRAM} beside mpirun")));
+        }
+        started.ask_for_profile();
+        let words = |app: &crate::arguments::App| {
+            let words = std::iter::once(&app.program).chain(&app.arguments);
+            words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        Ok(Some(Profile {
+            folder,
+            command: job.apps.iter().map(words).collect::<Vec<_>>().join(" : "),
+            over: vec![0; started.ranks() as usize],
+        }))
+    }
+
+    /// Rank `rank` has just ended.
+    pub fn ended(&mut self, rank: usize) {
+        self.over[rank] = nanoseconds();
+    }
+
+    /// Makes the page, and prints the summary on standard error. A failure is no failure of the job.
+    pub fn finish(self, started: &Started, ends: &[Option<End>]) {
+        let folder = self.folder.display().to_string();
+        if let Err(why) = self.make(started, ends) {
+            eprintln!("mpirun: -profile: {folder}: {why}");
+        }
+    }
+
+    fn make(self, started: &Started, ends: &[Option<End>]) -> Result<(), String> {
+        let how = |end: &Option<End>| match end {
+            Some(End::Exit(0)) => String::new(),
+            Some(End::Exit(code)) => format!("exited with code {code}"),
+            Some(End::Signal(signal)) => format!("was killed by signal {signal} ({})", signal_name(*signal)),
+            None => "did not end".into(),
+        };
+        let ranks = self.over.iter().zip(ends);
+        let ends: Vec<_> = ranks
+            .map(|(over, end)| serde_json::json!({"nanoseconds": over, "how": how(end)}))
+            .collect();
+        let about = serde_json::json!({"command": self.command, "ends": ends});
+        let memory = format!("/proc/{}/fd/{}", std::process::id(), started.memory.as_raw_fd());
+        let wrong = |error: io::Error| format!("cannot run {PROGRAM}: {error}");
+        let errors = io::stderr().as_fd().try_clone_to_owned().map_err(wrong)?;
+        let mut child = Command::new(program().ok_or("cannot find mpirun itself")?)
+            .args(["--memory", &memory, "--out"])
+            .arg(&self.folder)
+            .stdin(Stdio::piped())
+            .stdout(errors)
+            .spawn()
+            .map_err(wrong)?;
+        if let Some(mut pipe) = child.stdin.take() {
+            // A child that is gone says why itself.
+            let _ = pipe.write_all(about.to_string().as_bytes());
+        }
+        match child.wait().map_err(wrong)?.success() {
+            true => Ok(()),
+            false => Err("no page was made".into()),
+        }
+    }
+}
+
+/// The program beside our own.
+fn program() -> Option<PathBuf> {
+    Some(std::env::current_exe().ok()?.with_file_name(PROGRAM))
+}
