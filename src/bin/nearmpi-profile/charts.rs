@@ -7,6 +7,8 @@ use mpi::shm::profile::PATHS;
 
 /// Rows and columns of a heat map, at most; of more ranks neighbours are added up.
 const CELLS: usize = 96;
+/// The scale of a heat map reaches from its highest value down to one so many times smaller, at least.
+const NARROW: f64 = 64.0;
 /// Width of the pictures, in their own unit.
 const WIDTH: f64 = 1000.0;
 
@@ -118,7 +120,9 @@ pub fn heat(table: &[Vec<f64>], rows: &str, columns: &str, tell: impl Fn(f64) ->
         .map(|row| groups.iter().map(|column| sum(row, column)).collect())
         .collect();
     let some = || values.iter().flatten().copied().filter(|value| *value > 0.0);
-    let (low, high) = (some().fold(f64::INFINITY, f64::min), some().fold(0.0, f64::max));
+    let high = some().fold(0.0, f64::max);
+    // Values that are close to each other shall look so.
+    let low = some().fold(high / NARROW, f64::min);
     let depth = |value: f64| {
         if high > low {
             (value / low).ln() / (high / low).ln()
