@@ -9,6 +9,7 @@
 
 use super::packet::{Record, Way};
 use super::{Bytes, Channel, Fault};
+use crate::shm::profile::What;
 use crate::sys::cvar::Settings;
 
 /// Arrivals in a row, more or less, that make a receiver late, or one that keeps up.
@@ -77,6 +78,14 @@ impl<B: Bytes> Channel<B> {
         let lateness = &mut self.lateness[from as usize];
         if let Some(level) = lateness.arrival(expected, queue, &self.settings) {
             self.counters.levels += 1;
+            if let Some(meter) = self.meter() {
+                let what = match level {
+                    Level::Usual => What::Usual,
+                    Level::Raised => What::Raised,
+                    Level::Flooded => What::Flooded,
+                };
+                meter.event(what, from, queue as u64);
+            }
             self.control(from, Record::level(level as u8))?;
         }
         Ok(())

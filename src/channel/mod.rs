@@ -180,7 +180,7 @@ pub struct Counters {
 
 impl Counters {
     /// Names and values.
-    pub fn list(&self) -> [(&'static str, u64); 8] {
+    pub fn list(&self) -> [(&'static str, u64); 11] {
         [
             ("inline", self.inline),
             ("ring", self.ring),
@@ -188,6 +188,9 @@ impl Counters {
             ("offers", self.offers),
             ("one_copies", self.one_copies),
             ("streams", self.streams),
+            ("written", self.written),
+            ("levels", self.levels),
+            ("left", self.left),
             ("queued", self.queued),
             ("sleeps", self.sleeps),
         ]

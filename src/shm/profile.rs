@@ -243,11 +243,14 @@ const _: () = assert!(size_of::<Head>() == PAGE && size_of::<Call>() == 64 && si
 const _: () = assert!(size_of::<Fixed>().is_multiple_of(PAGE));
 
 /// What events are called.
-pub const EVENT_NAMES: [&str; 4] = [
+pub const EVENT_NAMES: [&str; 7] = [
     "cells are best from",
     "one copy is best from",
     "copying from both sides is best from",
     "one copy is refused",
+    "skew: keeps up again, queue of",
+    "skew: large messages by value, queue of",
+    "skew: no large messages by value, queue of",
 ];
 
 /// An event's number in [`EVENT_NAMES`].
@@ -262,6 +265,12 @@ pub enum What {
     Joint = 3,
     /// The kernel does not let this rank read the peer's memory.
     Refused = 4,
+    /// This rank keeps up with the peer again: its thresholds are the usual ones.
+    Usual = 5,
+    /// This rank is late for the peer, and asks it to send large messages by value.
+    Raised = 6,
+    /// This rank's queue is too long for that.
+    Flooded = 7,
 }
 
 /// Bytes of a block for a job of `ranks`; whole pages.

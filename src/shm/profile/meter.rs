@@ -132,6 +132,15 @@ impl Meter {
             counts.next.store(next, Ordering::Relaxed);
         }
         self.compare(now);
+        self.prolong(now);
+    }
+
+    /// What comes after the end belongs to the run as long as calls last.
+    fn prolong(&self, now: u64) {
+        let ended = &self.block.head().ended;
+        if ended.load(Ordering::Relaxed) != 0 {
+            ended.store(now, Ordering::Relaxed);
+        }
     }
 
     /// The function under way that is not timed.
@@ -146,7 +155,9 @@ impl Meter {
         let counts = self.call(call);
         counts.count.fetch_add(1, Ordering::Relaxed);
         if outermost {
-            let spent = self.now().saturating_sub(began);
+            let now = self.now();
+            let spent = now.saturating_sub(began);
+            self.prolong(now);
             counts.timed.fetch_add(1, Ordering::Relaxed);
             counts.ticks.fetch_add(spent, Ordering::Relaxed);
             counts.longest.fetch_max(spent, Ordering::Relaxed);
