@@ -220,7 +220,7 @@ counted! {
         sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op
     ) => |hold, comm| {
         let reduction = reduction(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op)?;
-        hold.note(|| Gift::All(reduction.len()));
+        hold.note(|| Gift::All(reduction.bytes()));
         Ok(Task::Allreduce(reduction))
     };
 
@@ -377,7 +377,7 @@ fn reduce(hold: &Hold, comm: &Rc<Comm>, send: Triple, recvbuf: *mut c_void, op: 
         (Root::Rank(_), false) if is_root(comm, root) => reduction(hold, comm, send, recvbuf, op)?,
         (Root::Rank(_), _) => operand(hold, send, op, "sendbuf")?,
     };
-    hold.note(|| Gift::to_root(root, reduction.len()));
+    hold.note(|| Gift::to_root(root, reduction.bytes()));
     Ok(Task::Reduce(root, reduction))
 }
 
@@ -422,7 +422,7 @@ fn reduce_scatter(
 /// its own shares only: they count as equal.
 fn reduce_scatter_gift(comm: &Comm, reduction: &Reduction, counts: &[usize]) -> Gift {
     if comm.is_inter() {
-        return Gift::All(reduction.len() / comm.peers().size() as usize);
+        return Gift::All(reduction.bytes() / comm.peers().size() as usize);
     }
     let size = reduction.element.datatype.size();
     Gift::Each((0..).zip(counts).map(|(rank, count)| (rank, count * size)).collect())
@@ -437,7 +437,7 @@ fn scan(hold: &Hold, comm: &Rc<Comm>, send: Triple, recvbuf: *mut c_void, op: MP
         true => operand(hold, send, op, "sendbuf")?,
         false => reduction(hold, comm, send, recvbuf, op)?,
     };
-    hold.note(|| Gift::Above(reduction.len()));
+    hold.note(|| Gift::Above(reduction.bytes()));
     Ok(Task::Scan(reduction, exclusive))
 }
 

@@ -77,7 +77,7 @@ impl Blocks {
 
 impl Reduction {
     /// Bytes of an operand.
-    pub fn len(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.count * self.element.datatype.size()
     }
 }
