@@ -253,6 +253,14 @@ fn messages_are_counted_to_the_byte() {
     for (least, messages) in classes {
         assert_eq!(of_size(&json, least), messages, "from {least} bytes");
     }
+    let on = |path: &str| -> u64 {
+        let rows = json["traffic"].as_array().unwrap().iter();
+        let rows = rows.filter(|row| row["kind"] == "message" && row["path"] == path);
+        rows.map(|row| row["messages"].as_u64().unwrap()).sum()
+    };
+    // Up to 48 bytes in a slot: four there, and one of each rank to itself.
+    assert_eq!(on("slot"), 6);
+    assert!(on("ring") >= 3, "{}", json["traffic"]);
     let call = |name: &str| {
         let calls = json["calls"].as_array().unwrap();
         calls

@@ -167,7 +167,8 @@ impl<B: Bytes> Channel<B> {
         }
         self.block.doing.sent(len);
         self.ring_bell(to);
-        self.count_sent(Path::Slot, to, envelope, len);
+        let path = if len <= INLINE { Path::Slot } else { Path::Ring };
+        self.count_sent(path, to, envelope, len);
         Ok(true)
     }
 

@@ -24,6 +24,9 @@ pub const JIN: [Class; 8] = [
 /// The columns of Chai 2008 table 1.
 pub const CHAI: [Class; 4] = [("< 1K", 0), ("1K-32K", K), ("32K-1M", 32 * K), (">= 1M", M)];
 
+/// Picks pieces.
+type Wanted = fn(&Traffic) -> bool;
+
 /// Messages and bytes in each class, of the pieces that `wanted` picks.
 pub fn table(run: &Run, classes: &[Class], wanted: impl Fn(&Traffic) -> bool) -> Vec<(u64, u64)> {
     let ends = classes.iter().skip(1).map(|class| class.1).chain([u64::MAX]);
@@ -34,7 +37,7 @@ pub fn table(run: &Run, classes: &[Class], wanted: impl Fn(&Traffic) -> bool) ->
 
 /// Both tables, as text.
 pub fn text(run: &Run) -> String {
-    let kinds: [(&str, fn(&Traffic) -> bool); 3] = [
+    let kinds: [(&str, Wanted); 3] = [
         ("all", |_| true),
         ("program", |traffic| traffic.kind == "message"),
         ("inside", |traffic| traffic.kind == "inside"),
