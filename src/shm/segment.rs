@@ -15,7 +15,7 @@ use super::offer::{OFFERS, Offer};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::waiting::Waiting;
 use super::zone::{self, View};
-use super::{pool, profile, ring};
+use super::{pool, ring};
 use crate::sys::futex;
 use crate::sys::memory::{self, Mapping};
 use crate::sys::pages;
@@ -24,6 +24,7 @@ use std::ops::{Deref, Range};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
+mod profiled;
 
 /// "nearmpi" and the version of the segment's format.
 const MAGIC: u64 = u64::from_le_bytes(*b"nearmpi\x01");
@@ -216,9 +217,7 @@ impl Segment {
         header.cpus.store(cpus, Ordering::Relaxed);
         let remote = ranks <= cpus && crate::sys::cpu::join_barriers() && crate::sys::cpu::barrier_everywhere();
         header.remote_barriers.store(remote as u32, Ordering::Relaxed);
-        let moment = crate::sys::clock::nanoseconds();
-        let number = moment << 20 ^ u64::from(std::process::id());
-        header.number.store(number, Ordering::Relaxed);
+        self.give_number();
         for predefined in 0..2 {
             self.hold_context(predefined, ranks);
         }
@@ -308,11 +307,6 @@ impl Segment {
             // Writes what is there, which adding 0 would not: the compiler makes a load of that.
             let _ = word.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
-    }
-
-    /// Whether there are more ranks than CPUs.
-    pub fn oversubscribed(&self) -> bool {
-        self.ranks() > self.header().cpus.load(Ordering::Relaxed)
     }
 
     /// Who pays for the barriers of sleeping and waking.
@@ -507,37 +501,6 @@ impl Segment {
         assert!(owner < self.layout.ranks);
         // SAFETY: as in `board`.
         unsafe { Place::new(self.at(self.layout.scratch(owner))) }
-    }
-
-    /// A number that no other job of this machine has had since it was started.
-    pub fn number(&self) -> u64 {
-        self.header().number.load(Ordering::Relaxed)
-    }
-
-    /// CPUs of the job.
-    pub fn cpus(&self) -> u32 {
-        self.header().cpus.load(Ordering::Relaxed)
-    }
-
-    /// Asks ranks that join from now on to count for a profile.
-    pub fn ask_for_profile(&self) {
-        self.header().profiled.store(1, Ordering::Relaxed);
-    }
-
-    /// Whether ranks count for a profile that the launcher reads.
-    pub fn is_profiled(&self) -> bool {
-        self.header().profiled.load(Ordering::Relaxed) == 1
-    }
-
-    /// What `rank` counts.
-    ///
-    /// # Panics
-    /// When there is no such rank.
-    pub fn profile(self: &Arc<Segment>, rank: u32) -> profile::Block {
-        assert!(rank < self.layout.ranks);
-        let place = self.at(self.layout.profile(rank));
-        // SAFETY: the partition lies within the mapping, which the clone keeps, and is used for nothing else.
-        unsafe { profile::Block::new(place, self.layout.ranks, Box::new(self.clone())) }
     }
 
     /// Claims a free communicator context with `holders` holders; `None` when all are taken. The first

@@ -1,0 +1,55 @@
+//! # Safety
+//! Hands out the partition that a rank counts in: relies on the layout to keep it apart from all others.
+//!
+//! What a segment says about its job, and what of it belongs to the job's profile.
+#![allow(unsafe_code)]
+
+use super::Segment;
+use crate::shm::profile::Block;
+use crate::sys::clock::nanoseconds;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Segment {
+    /// Gives the job its number.
+    pub(super) fn give_number(&self) {
+        let number = nanoseconds() << 20 ^ u64::from(std::process::id());
+        self.header().number.store(number, Ordering::Relaxed);
+    }
+
+    /// Whether there are more ranks than CPUs.
+    pub fn oversubscribed(&self) -> bool {
+        self.ranks() > self.header().cpus.load(Ordering::Relaxed)
+    }
+
+    /// A number that no other job of this machine has had since it was started.
+    pub fn number(&self) -> u64 {
+        self.header().number.load(Ordering::Relaxed)
+    }
+
+    /// CPUs of the job.
+    pub fn cpus(&self) -> u32 {
+        self.header().cpus.load(Ordering::Relaxed)
+    }
+
+    /// Asks ranks that join from now on to count for a profile.
+    pub fn ask_for_profile(&self) {
+        self.header().profiled.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether ranks count for a profile that the launcher reads.
+    pub fn is_profiled(&self) -> bool {
+        self.header().profiled.load(Ordering::Relaxed) == 1
+    }
+
+    /// What `rank` counts.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn profile(self: &Arc<Segment>, rank: u32) -> Block {
+        assert!(rank < self.layout.ranks);
+        let place = self.at(self.layout.profile(rank));
+        // SAFETY: the partition lies within the mapping, which the clone keeps, and is used for nothing else.
+        unsafe { Block::new(place, self.layout.ranks, Box::new(self.clone())) }
+    }
+}
