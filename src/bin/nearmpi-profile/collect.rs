@@ -225,8 +225,9 @@ fn call(block: &Block, at: usize, clock: &Clock) -> Option<Call> {
     }
     let untimed = count.saturating_sub(timed);
     let each = match samples {
-        // Too few calls for a sample: those that were timed stand for them.
-        0 => get(&counts.ticks) as f64 / timed.max(1) as f64,
+        // Too few calls for a sample: those that were timed stand for them, without their waits, since every call
+        // that waits is timed.
+        0 => get(&counts.ticks).saturating_sub(get(&counts.waited)) as f64 / timed.max(1) as f64,
         _ => get(&counts.sampled) as f64 / samples as f64,
     };
     // A call inside another one's call-back has no time of its own; no function has only such.
