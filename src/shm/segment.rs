@@ -32,9 +32,6 @@ const MAGIC: u64 = u64::from_le_bytes(*b"nearmpi\x01");
 /// Marks an exit code in the header, so that junk is no exit code.
 const ABORT: u32 = 0x4142_5200;
 
-/// Contexts that are used in turn while they suffice.
-const TURNS: u32 = 256;
-
 /// The first page.
 #[repr(C, align(64))]
 #[derive(Debug)]
@@ -503,11 +500,10 @@ impl Segment {
         unsafe { Place::new(self.at(self.layout.scratch(owner))) }
     }
 
-    /// Claims a free communicator context with `holders` holders; `None` when all are taken. The first
-    /// [`TURNS`] contexts are tried in turn, so that a freed one is not used again at once; programs that have no more
-    /// communicators at a time touch no more boards.
+    /// Claims a free communicator context with `holders` holders; `None` when all are taken. A freed one is not used
+    /// again at once, yet programs with few communicators at a time touch few boards.
     pub fn claim_context(&self, holders: u32) -> Option<u16> {
-        let start = self.header().next_context.fetch_add(1, Ordering::Relaxed) % TURNS;
+        let start = self.header().next_context.fetch_add(1, Ordering::Relaxed) % 256;
         (0..CONTEXTS as u32)
             .map(|step| (start.wrapping_add(step) % CONTEXTS as u32) as u16)
             .find(|&context| self.context(context).claim(holders))

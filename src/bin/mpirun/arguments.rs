@@ -14,7 +14,7 @@ pub enum Request {
     Version,
     /// For that shell.
     Completion(String),
-    Run(Job),
+    Run(Box<Job>),
 }
 
 /// Which of mpirun's own variables a program sees.
@@ -119,7 +119,7 @@ pub fn parse(
     }
     match parser.job.apps.is_empty() {
         true => Err("no program to start (mpirun --help shows the usage)".into()),
-        false => Ok(Request::Run(parser.job)),
+        false => Ok(Request::Run(Box::new(parser.job))),
     }
 }
 
@@ -406,7 +406,7 @@ mod tests {
 
     fn job(line: &str) -> Job {
         match parsed(line) {
-            Ok(Request::Run(job)) => job,
+            Ok(Request::Run(job)) => *job,
             other => panic!("{line}: {other:?}"),
         }
     }

@@ -59,7 +59,7 @@ impl Binding {
     ///
     /// # Errors
     /// A sentence with the value.
-    pub fn from_environment(&mut self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+    pub fn read_environment(&mut self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
         let of = |name: &str| lookup(name).filter(|value| !value.is_empty());
         if let (None, Some(value)) = (&self.wish.bind, of("HYDRA_BINDING")) {
             self.take(Action::BindTo, &value)

@@ -66,7 +66,7 @@ fn run() -> Result<i32, Failure> {
                 )));
             }
         },
-        Request::Run(job) => return launch(job, &words),
+        Request::Run(job) => return launch(*job, &words),
     }
     Ok(0)
 }
@@ -78,7 +78,7 @@ fn launch(mut job: Job, words: &[OsString]) -> Result<i32, Failure> {
         job.timeout = Some(arguments::seconds("MPIEXEC_TIMEOUT", &text).map_err(Failure::new)?);
     }
     job.binding
-        .from_environment(&|name| std::env::var(name).ok())
+        .read_environment(&|name| std::env::var(name).ok())
         .map_err(Failure::new)?;
     if let Some(seconds) = job.hang_after {
         job.stall = job.stall.after(seconds);
