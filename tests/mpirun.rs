@@ -255,7 +255,8 @@ fn exit_codes_are_as_asked() {
         "2",
         "sh",
         "-c",
-        "if [ $PMI_RANK = 1 ]; then kill -KILL $$; fi; exit 0",
+        // Rank 0 has to be gone before the death of rank 1 ends it.
+        "if [ $PMI_RANK = 1 ]; then sleep 0.5; kill -KILL $$; fi; exit 0",
     ];
     assert_eq!(code(&run(&killed)), 137);
     let output = run(&[&["-exit-codes", "hydra", "-print-all-exitcodes"][..], &killed].concat());

@@ -125,7 +125,13 @@ pub fn report_file() -> io::Result<OwnedFd> {
         return Err(Error::last_os_error());
     }
     // SAFETY: the kernel has just made it.
-    out_of_the_way(unsafe { OwnedFd::from_raw_fd(number) }.as_fd())
+    let file = unsafe { OwnedFd::from_raw_fd(number) };
+    // The kernel does not lock a memory file's position: two writers at once would write to the same place.
+    // SAFETY: plain integers.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_APPEND) } < 0 {
+        return Err(Error::last_os_error());
+    }
+    out_of_the_way(file.as_fd())
 }
 
 /// True if standard input is a terminal and we are the ones who may read it.
