@@ -83,7 +83,10 @@ pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
 fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task) -> Option<Result<()>> {
     let settings = hold.engine.channel.settings();
     let near = (settings.board_max as usize).min(board::MOST);
-    let (share_min, far) = (settings.share_min as usize, settings.one_copy != 0 && near > 0);
+    let (share_min, far) = (
+        settings.share_min as usize,
+        settings.one_copy * settings.board_one_copy != 0 && near > 0,
+    );
     let size = comm.size() as usize;
     let at = |signature| Where {
         comm,

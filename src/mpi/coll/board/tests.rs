@@ -31,6 +31,7 @@ fn job(ranks: u32, cpus: u32, set: &[(&str, u64)], multiple: bool, program: impl
             scope.spawn(move || {
                 let found = |name: &str| {
                     set.iter()
+                        .chain(&[("NEARMPI_BOARD_ONE_COPY", 1)])
                         .find(|(key, _)| *key == name)
                         .map(|(_, value)| value.to_string())
                 };
