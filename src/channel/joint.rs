@@ -58,7 +58,7 @@ impl<B: Bytes> Channel<B> {
         self.control(from, Record::join(&join))?;
         let segment = self.segment.clone();
         let offer = segment.offer(from, offered.id.index).ok_or(Fault { from })?;
-        while let Some(index) = offer.claim(End::Front, chunks) {
+        while let Some(index) = offer.claim(offered.id.usage, End::Front, chunks) {
             let at = index as usize * chunk;
             let len = chunk.min(wanted - at);
             let source = address.wrapping_add(at as u64);
@@ -96,7 +96,7 @@ impl<B: Bytes> Channel<B> {
         };
         let segment = self.segment.clone();
         let offer = segment.offer(self.me, join.id.index).ok_or(fault)?;
-        while let Some(index) = offer.claim(End::Back, chunks) {
+        while let Some(index) = offer.claim(join.id.usage, End::Back, chunks) {
             let at = index as usize * chunk;
             let len = chunk.min(wanted - at);
             let target = join.address.wrapping_add(at as u64);
@@ -250,7 +250,8 @@ pub(super) mod tests {
             let chunks = LEN.div_ceil(chunk) as u32;
             let segment = self.sender.segment.clone();
             let offer = segment.offer(0, self.offered.id.index).unwrap();
-            assert_eq!(offer.claim(End::Back, chunks), Some(chunks - 1));
+            let usage = self.offered.id.usage;
+            assert_eq!(offer.claim(usage, End::Back, chunks), Some(chunks - 1));
             ((chunks as usize - 1) * chunk, chunks)
         }
 

@@ -9,16 +9,17 @@
 //!                       +---------------> MOVED
 //! ```
 //! Only the owner leaves FREE, only it returns there; OFFERED is left by a compare-and-swap, so a
-//! message is either taken or withdrawn or moved: the owner has kept a copy at another address. The word carries the use count of the descriptor, so that
-//! an offer kept after its withdrawal is recognised.
+//! message is either taken or withdrawn or moved: the owner has kept a copy at another address. The word carries
+//! the use count of the descriptor, so that an offer kept after its withdrawal is recognised.
 //!
 //! A message that both sides copy is cut into chunks: the receiver claims them from the front, the owner
 //! from the back, until they meet (so each side gets the same ones again when a buffer is used again).
 //! Whoever finishes the last chunk ends the transfer. Claims and the count of what is done start at 0
-//! with each opening.
+//! with each opening. The owner may end a transfer and open the descriptor for its next message before the
+//! receiver has found that nothing is left to claim, so claims carry the use count as well.
 //!
 //! ```text
-//!   word: use count 29 | state 3     done 32     claims: from the back 32 | from the front 32     moved: address 64
+//!   word: use count 29 | state 3     done 32     claims: use count 29 | back 17 | front 17     moved: address 64
 //! ```
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
@@ -43,8 +44,11 @@ pub struct Offer {
     moved: AtomicU64,
 }
 
+/// Bits of the count of chunks that one side has claimed.
+const CLAIM: u32 = 17;
+
 /// Most chunks of a message.
-pub const CHUNKS: usize = 1 << 24;
+pub const CHUNKS: usize = (1 << CLAIM) - 1;
 
 /// From which end of a message a side claims chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +68,7 @@ impl Offer {
     pub fn open(&self) -> u32 {
         let usage = (self.word.load(Ordering::Relaxed) >> STATE).wrapping_add(1) & (u32::MAX >> STATE);
         self.done.store(0, Ordering::Relaxed);
-        self.claims.store(0, Ordering::Relaxed);
+        self.claims.store(u64::from(usage) << (2 * CLAIM), Ordering::Relaxed);
         self.word.store(usage << STATE | OFFERED, Ordering::Release);
         usage
     }
@@ -108,26 +112,32 @@ impl Offer {
         self.word.load(Ordering::Acquire) & !MOVED == usage << STATE | OFFERED
     }
 
-    /// Either side of a taken offer: claims one of `chunks` chunks, or learns that none is left.
-    pub fn claim(&self, end: End, chunks: u32) -> Option<u32> {
-        let one = match end {
-            End::Front => 1,
-            End::Back => 1 << 32,
-        };
-        let before = self.claims.fetch_add(one, Ordering::Relaxed);
-        let (front, back) = (before as u32, (before >> 32) as u32);
-        if u64::from(front) + u64::from(back) >= u64::from(chunks) {
-            return None;
+    /// Either side of the offer taken in use `usage`: claims one of `chunks` chunks, or learns that none is left.
+    pub fn claim(&self, usage: u32, end: End, chunks: u32) -> Option<u32> {
+        let mut claims = self.claims.load(Ordering::Relaxed);
+        loop {
+            let count = |shift: u32| (claims >> shift) as u32 & CHUNKS as u32;
+            let (front, back) = (count(0), count(CLAIM));
+            if claims >> (2 * CLAIM) != u64::from(usage) || front + back >= chunks {
+                return None;
+            }
+            let (one, index) = match end {
+                End::Front => (1, front),
+                End::Back => (1 << CLAIM, chunks - 1 - back),
+            };
+            let claimed = self
+                .claims
+                .compare_exchange_weak(claims, claims + one, Ordering::Relaxed, Ordering::Relaxed);
+            match claimed {
+                Ok(_) => return Some(index),
+                Err(now) => claims = now,
+            }
         }
-        Some(match end {
-            End::Front => front,
-            End::Back => chunks - 1 - back,
-        })
     }
 
-    /// Either side: lets nobody claim any more.
+    /// Either side, which has claimed a chunk and cannot copy it: lets nobody claim any more.
     pub fn stop(&self) {
-        self.claims.store(u64::from(u32::MAX >> 1), Ordering::Relaxed);
+        self.claims.fetch_or(CHUNKS as u64, Ordering::Relaxed);
     }
 
     /// Either side: the chunk it has claimed is copied; whether that was the last of `chunks`.
@@ -175,11 +185,11 @@ mod tests {
         for _ in 0..2 {
             let usage = offer.open();
             assert!(offer.take(usage));
-            assert_eq!(offer.claim(End::Front, 3), Some(0));
-            assert_eq!(offer.claim(End::Back, 3), Some(2));
-            assert_eq!(offer.claim(End::Back, 3), Some(1));
-            assert_eq!(offer.claim(End::Front, 3), None);
-            assert_eq!(offer.claim(End::Back, 3), None);
+            assert_eq!(offer.claim(usage, End::Front, 3), Some(0));
+            assert_eq!(offer.claim(usage, End::Back, 3), Some(2));
+            assert_eq!(offer.claim(usage, End::Back, 3), Some(1));
+            assert_eq!(offer.claim(usage, End::Front, 3), None);
+            assert_eq!(offer.claim(usage, End::Back, 3), None);
             assert_eq!([offer.finish(3), offer.finish(3)], [Ok(false), Ok(false)]);
             assert_eq!([offer.finish(3), offer.finish(3)], [Ok(true), Err(Junk)]);
             offer.close();
@@ -189,15 +199,29 @@ mod tests {
     #[test]
     fn junk_claims_give_no_chunk_that_is_not_there() {
         let offer = Offer::default();
-        for claims in [u64::MAX, u64::from(u32::MAX), 3, 1 << 33, 2 << 32 | 1] {
+        for claims in [u64::MAX, u64::from(u32::MAX), 3, 1 << 33, 2 << CLAIM | 1] {
             for end in [End::Front, End::Back] {
                 offer.claims.store(claims, Ordering::Relaxed);
-                assert!(offer.claim(end, 3).is_none_or(|chunk| chunk < 3), "{claims:x}");
+                assert!(offer.claim(0, end, 3).is_none_or(|chunk| chunk < 3), "{claims:x}");
             }
         }
-        offer.open();
+        let usage = offer.open();
         offer.stop();
-        assert_eq!(offer.claim(End::Back, CHUNKS as u32), None);
+        assert_eq!(offer.claim(usage, End::Back, CHUNKS as u32), None);
+    }
+
+    #[test]
+    fn a_late_receiver_claims_nothing_of_the_owners_next_message() {
+        let offer = Offer::default();
+        let first = offer.open();
+        assert!(offer.take(first));
+        assert_eq!(offer.claim(first, End::Back, 1), Some(0));
+        assert_eq!(offer.finish(1), Ok(true));
+        offer.close();
+        let second = offer.open();
+        assert_eq!(offer.claim(first, End::Front, 1), None);
+        assert!(offer.take(second));
+        assert_eq!(offer.claim(second, End::Front, 1), Some(0));
     }
 }
 
@@ -246,9 +270,9 @@ mod models {
             let shared = loom::sync::Arc::new((Offer::default(), std::array::from_fn(|_| AtomicU32::new(0))));
             let usage = shared.0.open();
             assert!(shared.0.take(usage));
-            let copy = |shared: &(Offer, [AtomicU32; CHUNKS as usize]), end| {
+            let copy = move |shared: &(Offer, [AtomicU32; CHUNKS as usize]), end| {
                 let mut last = false;
-                while let Some(chunk) = shared.0.claim(end, CHUNKS) {
+                while let Some(chunk) = shared.0.claim(usage, end, CHUNKS) {
                     shared.1[chunk as usize].fetch_add(1, Ordering::Relaxed);
                     last |= shared.0.finish(CHUNKS).unwrap();
                 }
@@ -263,7 +287,16 @@ mod models {
                 loom::thread::spawn(move || copy(&shared, End::Front))
             };
             let owner = copy(&shared, End::Back);
+            // The owner that has ended the transfer sends its next message under the same descriptor.
+            let next = owner.then(|| {
+                shared.0.close();
+                shared.0.open()
+            });
             assert!(owner != receiver.join().unwrap());
+            if let Some(next) = next {
+                assert!(shared.0.take(next));
+                assert_eq!(shared.0.claim(next, End::Front, CHUNKS), Some(0));
+            }
         });
     }
 }
