@@ -102,7 +102,7 @@ cvars! {
     board_max "BOARD_MAX" 16384 0..=65536
         "bytes of a rank up to which a collective goes by boards (the same for all ranks)";
     board_one_copy "BOARD_ONE_COPY" 0 0..=1
-        "1: longer data of a blocking collective are copied once by whoever needs them (the same for all ranks); not where the kernel refuses that to all: they would wait for each other";
+        "1: longer data of a blocking collective are copied once by whoever needs them (the same for all ranks)";
     share_min "SHARE_MIN" 8192 0..=1073741824
         "bytes from which each rank reduces its share of an allreduce by boards (the same for all ranks)";
     numa "NUMA" 1 0..=1

@@ -4,7 +4,9 @@
 //!
 //! What is too long to be shown stays where it is: its owner shows addresses, and whoever wants the
 //! bytes copies them once (process_vm_readv). The owner then waits until everybody is through with the
-//! turn. A rank that cannot read another's memory says so (`need`), and gets everything by messages.
+//! turn. A rank that cannot read another's memory says so (`need`), is through with the turn and gets
+//! everything by messages; before it waits for them it serves those who read from it, so that ranks which
+//! the kernel refuses each other's memory do not wait for each other.
 #![allow(unsafe_code)]
 
 use super::{DIFFER, Turn, View};
@@ -16,12 +18,17 @@ use crate::mpi::comm::Plane;
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::engine::fault;
 use crate::mpi::pt2pt::{self, Mode};
+use crate::mpi::request::RequestKey;
 use crate::mpi::world::Hold;
 use crate::shm::profile::Path;
 use crate::shm::sync::Ordering;
+use std::cell::Cell;
 
 /// Bytes copied at a time where they go on from there through the cache.
 pub const BLOCK: usize = 64 << 10;
+
+/// Everything that a reader sees.
+pub const WHOLE: (usize, usize) = (0, usize::MAX);
 
 /// Bytes of this rank that others may copy, until the turn has been served.
 pub struct Offer {
@@ -29,6 +36,9 @@ pub struct Offer {
     pieces: Vec<Buffer>,
     /// Packed data that pieces point into.
     _packed: Vec<u8>,
+    /// Who reads, and which bytes `(first, len)` of what it sees.
+    readers: Vec<(u32, (usize, usize))>,
+    served: Cell<bool>,
 }
 
 /// Where a rank's bytes are and which of them are wanted.
@@ -43,24 +53,32 @@ struct Source {
 pub struct Reader<'t, 'a> {
     turn: &'t Turn<'a>,
     sources: Vec<Option<Source>>,
+    /// What this rank offers in the turn.
+    offer: Option<&'t Offer>,
 }
 
 impl Offer {
-    /// The same bytes for all; data with gaps are packed.
-    pub fn whole(buffer: &Buffer) -> Offer {
-        let mut packed = Vec::new();
+    fn new(pieces: Vec<Buffer>, packed: Vec<u8>, readers: impl Iterator<Item = (u32, (usize, usize))>) -> Offer {
         Offer {
-            pieces: vec![in_a_row(buffer, &mut packed)],
+            pieces,
             _packed: packed,
+            readers: readers.collect(),
+            served: Cell::new(false),
         }
     }
 
-    /// A block for each of `ranks` ranks; packed if they have gaps, or if `copied`.
-    pub fn blocks(blocks: &Blocks, ranks: u32, copied: bool) -> Offer {
+    /// The same bytes for all, of which each reader reads some; data with gaps are packed.
+    pub fn whole(buffer: &Buffer, readers: impl Iterator<Item = (u32, (usize, usize))>) -> Offer {
+        let mut packed = Vec::new();
+        Offer::new(vec![in_a_row(buffer, &mut packed)], packed, readers)
+    }
+
+    /// A block for each of `ranks` ranks, read by all `others`; packed if they have gaps, or if `copied`.
+    pub fn blocks(blocks: &Blocks, ranks: u32, copied: bool, others: impl Iterator<Item = u32>) -> Offer {
         let pieces: Vec<Buffer> = (0..ranks).map(|rank| blocks.buffer(rank)).collect();
+        let readers = others.map(|rank| (rank, WHOLE));
         if !copied && pieces.iter().all(Buffer::is_in_a_row) {
-            let _packed = Vec::new();
-            return Offer { pieces, _packed };
+            return Offer::new(pieces, Vec::new(), readers);
         }
         let mut packed = vec![0; pieces.iter().map(Buffer::len).sum()];
         let mut room = packed.as_mut_ptr();
@@ -72,10 +90,7 @@ impl Offer {
             copy
         };
         let pieces = pieces.iter().map(pack).collect();
-        Offer {
-            pieces,
-            _packed: packed,
-        }
+        Offer::new(pieces, packed, readers)
     }
 
     /// Bytes `(first, len)` of what `rank` sees.
@@ -115,36 +130,57 @@ impl<'a> Turn<'a> {
         })
     }
 
-    /// Ends the turn and waits until `readers` are through with it too; rank `r` has read the bytes
-    /// `(first, len) = portion(r)` of what it sees, or gets them by a message now.
-    ///
-    /// # Errors
-    /// What makes progress impossible.
-    pub fn serve(
-        &self,
-        hold: &mut Hold,
-        offer: &Offer,
-        readers: impl Iterator<Item = u32>,
-        portion: impl Fn(u32) -> (usize, usize),
-    ) -> Result<()> {
+    /// Ends the turn and waits until the readers of `offer` are through with it too, or get what they want by
+    /// messages: the requests of those.
+    fn serve(&self, hold: &mut Hold, offer: &Offer) -> Result<Vec<RequestKey>> {
         self.finish(hold);
-        for rank in readers.filter(|&rank| rank as usize != self.boards.me) {
+        let mut requests = Vec::new();
+        if offer.served.replace(true) {
+            return Ok(requests);
+        }
+        for &(rank, portion) in offer
+            .readers
+            .iter()
+            .filter(|&&(rank, _)| rank as usize != self.boards.me)
+        {
             let who = (&**self.comm, self.tag);
             self.boards.wait_for(hold, rank as usize, self.number, true, who)?;
             if self.boards.members[rank as usize].board.need().load(Ordering::Relaxed) == self.number {
-                let buffer = offer.portion(rank, portion(rank));
+                let buffer = offer.portion(rank, portion);
                 let (comm, plane) = (self.comm, Plane::Collective);
-                let request = pt2pt::isend(hold, comm, plane, buffer, rank, self.tag, Mode::Standard)?;
-                pt2pt::wait(hold, request)?;
+                requests.push(pt2pt::isend(hold, comm, plane, buffer, rank, self.tag, Mode::Standard)?);
             }
         }
-        Ok(())
+        Ok(requests)
     }
+
+    /// Ends the turn, in which `offer` may have been made and others must have read it, after `outcome`; the first
+    /// error counts.
+    ///
+    /// # Errors
+    /// What makes progress impossible.
+    pub fn end(&self, hold: &mut Hold, outcome: Result<()>, offer: Option<&Offer>) -> Result<()> {
+        let served = match offer {
+            Some(offer) => self.serve(hold, offer),
+            None => {
+                self.finish(hold);
+                Ok(Vec::new())
+            }
+        };
+        outcome.and(served.and_then(|requests| wait_all(hold, requests)))
+    }
+}
+
+fn wait_all(hold: &mut Hold, requests: Vec<RequestKey>) -> Result<()> {
+    requests
+        .into_iter()
+        .try_for_each(|request| pt2pt::wait(hold, request).map(drop))
 }
 
 impl<'t, 'a> Reader<'t, 'a> {
     /// Waits for what each of `ranks` shows or offers (where `tabled`, a block for each rank); bytes
-    /// `(first, len) = wanted(rank)` will be read. A rank has `whole` bytes, or else just those.
+    /// `(first, len) = wanted(rank)` will be read. A rank has `whole` bytes, or else just those. This rank may
+    /// have made an `offer` in the turn.
     ///
     /// # Errors
     /// As [`Turn::see`]; `Other` and `Truncate`: a rank has another number of bytes.
@@ -154,6 +190,7 @@ impl<'t, 'a> Reader<'t, 'a> {
         ranks: impl Iterator<Item = u32>,
         tabled: bool,
         whole: Option<usize>,
+        offer: Option<&'t Offer>,
         wanted: impl Fn(u32) -> (usize, usize),
     ) -> Result<Reader<'t, 'a>> {
         let mut sources: Vec<Option<Source>> = (0..turn.size()).map(|_| None).collect();
@@ -179,7 +216,7 @@ impl<'t, 'a> Reader<'t, 'a> {
             });
         }
         hold.tell_awake();
-        Ok(Reader { turn, sources })
+        Ok(Reader { turn, sources, offer })
     }
 
     /// Where bytes `first .. first + len` of what `rank` has can be read: at once, or after a copy to
@@ -266,14 +303,17 @@ impl<'t, 'a> Reader<'t, 'a> {
         board.need().store(self.turn.number, Ordering::Relaxed);
         self.turn.finish(hold);
         let (comm, plane, tag) = (self.turn.comm, Plane::Collective, self.turn.tag);
+        let mut requests = Vec::new();
         for (rank, source) in self.sources.iter_mut().enumerate() {
             if let Some(source) = source.as_mut().filter(|source| source.view.far.is_some()) {
-                let mut bytes = vec![0u8; source.wanted.1];
+                let bytes = source.kept.insert(vec![0u8; source.wanted.1]);
                 let buffer = Buffer::bytes(bytes.as_mut_ptr(), bytes.len());
-                pt2pt::recv(hold, comm, plane, buffer, rank as i32, tag)?;
-                source.kept = Some(bytes);
+                requests.push(pt2pt::irecv(hold, comm, plane, buffer, rank as i32, tag)?);
             }
         }
-        Ok(())
+        if let Some(offer) = self.offer {
+            requests.extend(self.turn.serve(hold, offer)?);
+        }
+        wait_all(hold, requests)
     }
 }

@@ -6,7 +6,7 @@
 //! so that no rank is read by all at once.
 #![allow(unsafe_code)]
 
-use super::far::{Offer, Reader};
+use super::far::{Offer, Reader, WHOLE};
 use super::{Boards, ENTRY, MOST, Turn};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Blocks;
@@ -16,9 +16,6 @@ use crate::mpi::comm::Comm;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 use std::rc::Rc;
-
-/// Everything that a reader sees of a piece.
-const WHOLE: (usize, usize) = (0, usize::MAX);
 
 /// Where an operation takes place.
 #[derive(Clone, Copy)]
@@ -45,13 +42,19 @@ impl<'a> Where<'a> {
         (1..size).map(move |step| (rank + step) % size)
     }
 
-    /// Shows `buffer`, or offers it.
-    fn present(&self, hold: &mut Hold, turn: &Turn, buffer: &Buffer) -> Result<Option<Offer>> {
+    /// Shows `buffer`, or offers it to `readers`.
+    fn present(
+        &self,
+        hold: &mut Hold,
+        turn: &Turn,
+        buffer: &Buffer,
+        readers: impl Iterator<Item = u32>,
+    ) -> Result<Option<Offer>> {
         if buffer.len() <= self.near {
             turn.show(hold, buffer)?;
             return Ok(None);
         }
-        let offer = Offer::whole(buffer);
+        let offer = Offer::whole(buffer, readers.map(|rank| (rank, WHOLE)));
         turn.offer(hold, &offer)?;
         Ok(Some(offer))
     }
@@ -63,7 +66,7 @@ impl<'a> Where<'a> {
         let table = ranks as usize * ENTRY;
         let total: usize = (0..ranks).map(|rank| blocks.buffer(rank).len()).sum();
         if total > self.near || total + table > MOST {
-            let offer = Offer::blocks(blocks, ranks, copied);
+            let offer = Offer::blocks(blocks, ranks, copied, self.others());
             turn.offer(hold, &offer)?;
             return Ok(Some(offer));
         }
@@ -85,24 +88,6 @@ impl<'a> Where<'a> {
     }
 }
 
-/// Ends a turn in which `offer` may have been made; the first error counts.
-pub fn end(
-    hold: &mut Hold,
-    turn: &Turn,
-    outcome: Result<()>,
-    offer: Option<&Offer>,
-    readers: impl Iterator<Item = u32>,
-    portion: impl Fn(u32) -> (usize, usize),
-) -> Result<()> {
-    match offer {
-        Some(offer) => outcome.and(turn.serve(hold, offer, readers, portion)),
-        None => {
-            turn.finish(hold);
-            outcome
-        }
-    }
-}
-
 /// The root offers its data; everybody copies them. Cost: n bytes read by each of the others.
 ///
 /// # Errors
@@ -110,25 +95,25 @@ pub fn end(
 pub fn bcast(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()> {
     let turn = at.turn();
     if at.comm.rank == root {
-        let offer = at.present(hold, &turn, data)?;
-        return end(hold, &turn, Ok(()), offer.as_ref(), at.others(), |_| WHOLE);
+        let offer = at.present(hold, &turn, data, at.others())?;
+        return turn.end(hold, Ok(()), offer.as_ref());
     }
-    let outcome = take(hold, at, &turn, std::iter::once(root), false, |_| data.clone());
-    end(hold, &turn, outcome, None, at.others(), |_| WHOLE)
+    let outcome = take(hold, at, (&turn, None), std::iter::once(root), false, |_| data.clone());
+    turn.end(hold, outcome, None)
 }
 
-/// Takes what each of `ranks` has for me to the buffer for that rank; where `tabled`, it is my block of
-/// what they show.
+/// Takes what each of `ranks` has for me to the buffer for that rank, in a turn in which this rank may have made an
+/// offer; where `tabled`, it is my block of what they show.
 fn take(
     hold: &mut Hold,
     at: Where,
-    turn: &Turn,
+    (turn, offer): (&Turn, Option<&Offer>),
     ranks: impl Iterator<Item = u32> + Clone,
     tabled: bool,
     room: impl Fn(u32) -> Buffer,
 ) -> Result<()> {
     let wanted = |rank| (0, room(rank).len());
-    let mut reader = Reader::new(hold, turn, ranks.clone(), tabled, None, wanted)?;
+    let mut reader = Reader::new(hold, turn, ranks.clone(), tabled, None, offer, wanted)?;
     // Many readers of one rank begin at different places.
     let parts = match at.comm.size() {
         0..=2 => 1,
@@ -162,19 +147,19 @@ pub fn gather(hold: &mut Hold, at: Where, root: u32, send: Option<&Buffer>, recv
     let turn = at.turn();
     if at.comm.rank != root {
         let offer = match send {
-            Some(send) => at.present(hold, &turn, send)?,
+            Some(send) => at.present(hold, &turn, send, std::iter::once(root))?,
             None => None,
         };
-        return end(hold, &turn, Ok(()), offer.as_ref(), std::iter::once(root), |_| WHOLE);
+        return turn.end(hold, Ok(()), offer.as_ref());
     }
     let outcome = match recv {
         Some(recv) => {
             keep(send, Some(&recv.buffer(root)));
-            take(hold, at, &turn, at.others(), false, |rank| recv.buffer(rank))
+            take(hold, at, (&turn, None), at.others(), false, |rank| recv.buffer(rank))
         }
         None => Ok(()),
     };
-    end(hold, &turn, outcome, None, at.others(), |_| WHOLE)
+    turn.end(hold, outcome, None)
 }
 
 /// `MPI_Scatter` and `MPI_Scatterv`: the root presents all blocks, everybody takes its own.
@@ -186,13 +171,13 @@ pub fn scatter(hold: &mut Hold, at: Where, root: u32, send: Option<&Blocks>, rec
     let turn = at.turn();
     if at.comm.rank != root {
         let Some(recv) = recv else { return Ok(()) };
-        let outcome = take(hold, at, &turn, std::iter::once(root), true, |_| recv.clone());
-        return end(hold, &turn, outcome, None, at.others(), |_| WHOLE);
+        let outcome = take(hold, at, (&turn, None), std::iter::once(root), true, |_| recv.clone());
+        return turn.end(hold, outcome, None);
     }
     let Some(send) = send else { return Ok(()) };
     let offer = at.present_blocks(hold, &turn, send, false)?;
     keep(Some(&send.buffer(root)), recv);
-    end(hold, &turn, Ok(()), offer.as_ref(), at.others(), |_| WHOLE)
+    turn.end(hold, Ok(()), offer.as_ref())
 }
 
 /// `MPI_Allgather` and `MPI_Allgatherv`: everybody presents its block and takes the others'.
@@ -203,11 +188,13 @@ pub fn scatter(hold: &mut Hold, at: Where, root: u32, send: Option<&Blocks>, rec
 pub fn allgather(hold: &mut Hold, at: Where, send: Option<&Buffer>, recv: &Blocks) -> Result<()> {
     let turn = at.turn();
     let mine = recv.buffer(at.comm.rank);
-    let offer = at.present(hold, &turn, send.unwrap_or(&mine))?;
+    let offer = at.present(hold, &turn, send.unwrap_or(&mine), at.others())?;
     keep(send, Some(&mine));
-    let outcome = take(hold, at, &turn, at.others(), false, |rank| recv.buffer(rank));
+    let outcome = take(hold, at, (&turn, offer.as_ref()), at.others(), false, |rank| {
+        recv.buffer(rank)
+    });
     turn.seen_all();
-    end(hold, &turn, outcome, offer.as_ref(), at.others(), |_| WHOLE)
+    turn.end(hold, outcome, offer.as_ref())
 }
 
 /// `MPI_Alltoall` and its kin: everybody presents its blocks and takes its own of each other rank's;
@@ -220,9 +207,11 @@ pub fn alltoall(hold: &mut Hold, at: Where, send: Option<&Blocks>, recv: &Blocks
     let offer = at.present_blocks(hold, &turn, send.unwrap_or(recv), send.is_none())?;
     let rank = at.comm.rank;
     keep(send.map(|send| send.buffer(rank)).as_ref(), Some(&recv.buffer(rank)));
-    let outcome = take(hold, at, &turn, at.others(), true, |rank| recv.buffer(rank));
+    let outcome = take(hold, at, (&turn, offer.as_ref()), at.others(), true, |rank| {
+        recv.buffer(rank)
+    });
     turn.seen_all();
-    end(hold, &turn, outcome, offer.as_ref(), at.others(), |_| WHOLE)
+    turn.end(hold, outcome, offer.as_ref())
 }
 
 /// Copies the block that a rank has for itself, unless it is in place.

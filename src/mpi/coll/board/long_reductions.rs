@@ -6,8 +6,8 @@
 //! block through the cache, in the order of the ranks from the last one down.
 #![allow(unsafe_code)]
 
-use super::far::{BLOCK, Offer, Reader};
-use super::long::{Where, end};
+use super::far::{BLOCK, Offer, Reader, WHOLE};
+use super::long::Where;
 use super::reductions::Elements;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Reduction;
@@ -82,19 +82,19 @@ impl Elements<'_> {
         apart: bool,
     ) -> Result<()> {
         let (me, turn) = (at.comm.rank, at.turn());
-        let offer = Offer::whole(&self.operand());
+        let readers = at.others().map(|rank| (rank, self.bytes(part(rank))));
+        let offer = Offer::whole(&self.operand(), readers);
         turn.offer(hold, &offer)?;
-        let mine = part(me);
-        let outcome = Reader::new(hold, &turn, at.others(), false, Some(self.size()), |_| self.bytes(mine)).and_then(
-            |mut reader| {
-                let last = at.comm.size() - 1;
-                self.reduce_long(hold, &mut reader, (me, last), mine, to, apart)
-            },
-        );
+        let (mine, whole) = (part(me), Some(self.size()));
+        let reader = Reader::new(hold, &turn, at.others(), false, whole, Some(&offer), |_| {
+            self.bytes(mine)
+        });
+        let outcome = reader.and_then(|mut reader| {
+            let last = at.comm.size() - 1;
+            self.reduce_long(hold, &mut reader, (me, last), mine, to, apart)
+        });
         turn.seen_all();
-        end(hold, &turn, outcome, Some(&offer), at.others(), |rank| {
-            self.bytes(part(rank))
-        })
+        turn.end(hold, outcome, Some(&offer))
     }
 
     fn is_in_place(&self) -> bool {
@@ -117,15 +117,16 @@ pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> 
     // Nobody but this rank reads its operand where its part of the result goes.
     elements.reduce_parts(hold, at, part, mine.address, !elements.is_in_place())?;
     let turn = at.turn();
-    let offer = Offer::whole(&mine);
+    let offer = Offer::whole(&mine, at.others().map(|rank| (rank, WHOLE)));
     turn.offer(hold, &offer)?;
     let wanted = |rank| (0, result(rank).len());
-    let outcome = Reader::new(hold, &turn, at.others(), false, None, wanted).and_then(|mut reader| {
+    let reader = Reader::new(hold, &turn, at.others(), false, None, Some(&offer), wanted);
+    let outcome = reader.and_then(|mut reader| {
         let mut others = at.others();
         others.try_for_each(|rank| reader.copy(hold, rank, 0, &result(rank)))
     });
     turn.seen_all();
-    end(hold, &turn, outcome, Some(&offer), at.others(), |_| (0, usize::MAX))
+    turn.end(hold, outcome, Some(&offer))
 }
 
 /// Everybody reduces its part of all operands, and the root copies them.
@@ -141,22 +142,22 @@ pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Res
         elements.reduce_parts(hold, at, part, mine.address, !elements.is_in_place())?;
         let turn = at.turn();
         let wanted = |rank| (0, elements.bytes(part(rank)).1);
-        let outcome = Reader::new(hold, &turn, at.others(), false, None, wanted).and_then(|mut reader| {
+        let reader = Reader::new(hold, &turn, at.others(), false, None, None, wanted);
+        let outcome = reader.and_then(|mut reader| {
             at.others().try_for_each(|rank| {
                 let (first, count) = part(rank);
                 reader.copy(hold, rank, 0, &elements.result(first, count))
             })
         });
-        return end(hold, &turn, outcome, None, at.others(), |_| (0, 0));
+        return turn.end(hold, outcome, None);
     }
     let mut room = vec![0u8; elements.bytes((first, count)).1];
     elements.reduce_parts(hold, at, part, room.as_mut_ptr(), true)?;
     let turn = at.turn();
-    let offer = Offer::whole(&Buffer::bytes(room.as_mut_ptr(), room.len()));
+    let result = Buffer::bytes(room.as_mut_ptr(), room.len());
+    let offer = Offer::whole(&result, std::iter::once((root, WHOLE)));
     turn.offer(hold, &offer)?;
-    end(hold, &turn, Ok(()), Some(&offer), std::iter::once(root), |_| {
-        (0, usize::MAX)
-    })
+    turn.end(hold, Ok(()), Some(&offer))
 }
 
 /// Everybody reduces its block of all operands; `block(rank)` is (first element, elements).
@@ -187,7 +188,7 @@ pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) ->
     let (me, size, recv) = (at.comm.rank, at.comm.size(), elements.reduction.recv);
     let whole = (0, elements.reduction.count);
     let turn = at.turn();
-    let offer = Offer::whole(&elements.operand());
+    let offer = Offer::whole(&elements.operand(), (me + 1..size).map(|rank| (rank, WHOLE)));
     turn.offer(hold, &offer)?;
     let mut room = vec![0u8; if elements.is_in_place() { elements.size() } else { 0 }];
     let to = if elements.is_in_place() {
@@ -199,10 +200,10 @@ pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) ->
     let mut outcome = Ok(());
     if let Some(last) = last {
         let wanted = |_| (0, elements.size());
-        outcome = Reader::new(hold, &turn, 0..me, false, Some(elements.size()), wanted)
+        outcome = Reader::new(hold, &turn, 0..me, false, Some(elements.size()), Some(&offer), wanted)
             .and_then(|mut reader| elements.reduce_long(hold, &mut reader, (me, last), whole, to, true));
     }
-    let outcome = end(hold, &turn, outcome, Some(&offer), me + 1..size, |_| (0, usize::MAX));
+    let outcome = turn.end(hold, outcome, Some(&offer));
     if last.is_some() && elements.is_in_place() {
         // SAFETY: the receive buffer has room for all elements.
         unsafe { std::ptr::copy_nonoverlapping(room.as_ptr(), recv, room.len()) };
