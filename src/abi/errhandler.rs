@@ -110,7 +110,7 @@ pub fn raise(name: &str, source: Source, error: Error) -> c_int {
 /// Hands `code` to the error handler of `source`.
 pub(super) fn handle(name: &str, mut source: Source, code: c_int) -> c_int {
     match &source.handler {
-        Errhandler::Return => code,
+        Errhandler::Return | Errhandler::Throw => code,
         Errhandler::Fatal | Errhandler::Abort => {
             let Source { rank, context, .. } = source;
             let (class, text) = {
@@ -195,7 +195,8 @@ pub(super) fn find(target: Target, handle: MPI_Errhandler) -> Result<Errhandler>
     match handle {
         MPI_ERRORS_ARE_FATAL => Ok(Errhandler::Fatal),
         MPI_ERRORS_ABORT => Ok(Errhandler::Abort),
-        MPI_ERRORS_RETURN | MPIR_ERRORS_THROW_EXCEPTIONS => Ok(Errhandler::Return),
+        MPI_ERRORS_RETURN => Ok(Errhandler::Return),
+        MPIR_ERRORS_THROW_EXCEPTIONS => Ok(Errhandler::Throw),
         _ => {
             let key = Object::Errhandler.key(handle)?;
             let handler = errors().handler(key).cloned();
@@ -218,6 +219,7 @@ pub(super) fn refer(errhandler: &Errhandler) -> Result<MPI_Errhandler> {
         Errhandler::Fatal => Ok(MPI_ERRORS_ARE_FATAL),
         Errhandler::Abort => Ok(MPI_ERRORS_ABORT),
         Errhandler::Return => Ok(MPI_ERRORS_RETURN),
+        Errhandler::Throw => Ok(MPIR_ERRORS_THROW_EXCEPTIONS),
         Errhandler::User(handler) => {
             let key = errors().refer(handler);
             Object::Errhandler.made(key)

@@ -29,6 +29,8 @@ pub enum Errhandler {
     Abort,
     /// `MPI_ERRORS_RETURN`: the caller gets the code.
     Return,
+    /// `MPI::ERRORS_THROW_EXCEPTIONS` of MPICH's C++ library, which throws when it gets the code and finds this.
+    Throw,
     /// A function of the program.
     User(Arc<UserHandler>),
 }
