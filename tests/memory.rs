@@ -1,6 +1,9 @@
 //! `mpirun -report-memory`: each rank says on which NUMA nodes its memory lies, as it finalizes MPI.
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use common::compile;
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// Every rank sends a message of many cells to its neighbour.
@@ -22,22 +25,6 @@ const PROGRAM: &str = r#"
         return 0;
     }
 "#;
-
-fn compile(work: &Path) -> PathBuf {
-    let deps = std::env::current_exe().unwrap();
-    std::fs::create_dir_all(work).unwrap();
-    std::fs::copy(deps.parent().unwrap().join("libmpi.so"), work.join("libmpi.so.12")).unwrap();
-    let (source, program) = (work.join("program.c"), work.join("program"));
-    std::fs::write(&source, PROGRAM).unwrap();
-    let done = Command::new("cc")
-        .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include"))
-        .args([&source, &work.join("libmpi.so.12")])
-        .arg("-o")
-        .arg(&program)
-        .status();
-    assert!(done.unwrap().success());
-    program
-}
 
 fn report(work: &Path, program: &Path, numa: &str, arguments: &[&str]) -> (Output, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_mpirun"))
@@ -71,7 +58,7 @@ fn the_ranks_memory_is_reported_in_order() {
         return;
     }
     let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("memory");
-    let program = compile(&work);
+    let program = compile(&work, PROGRAM);
     let (output, text) = report(&work, &program, "1", &[]);
     assert!(output.status.success(), "{text}");
     let places: Vec<usize> = (0..3)

@@ -1,7 +1,10 @@
 //! Ranks below a wrapper that the kernel does not end with mpirun: those that wait in MPI end themselves.
 
+mod common;
+
+use common::compile;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -21,27 +24,10 @@ const PROGRAM: &str = r#"
     }
 "#;
 
-fn compile(work: &Path) -> PathBuf {
-    let deps = std::env::current_exe().unwrap();
-    let library = deps.parent().unwrap().join("libmpi.so");
-    std::fs::create_dir_all(work).unwrap();
-    std::fs::copy(&library, work.join("libmpi.so.12")).unwrap();
-    let (source, program) = (work.join("program.c"), work.join("program"));
-    std::fs::write(&source, PROGRAM).unwrap();
-    let done = Command::new("cc")
-        .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include"))
-        .args([&source, &work.join("libmpi.so.12")])
-        .arg("-o")
-        .arg(&program)
-        .status();
-    assert!(done.unwrap().success());
-    program
-}
-
 #[test]
 fn a_waiting_rank_ends_when_mpirun_is_killed() {
     let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("orphan");
-    let program = compile(&work);
+    let program = compile(&work, PROGRAM);
     // The shell stays, so that the rank is no child of mpirun and does not die with it.
     let wrapped = format!("{}; exit $?", program.display());
     let mut mpirun = Command::new(env!("CARGO_BIN_EXE_mpirun"))

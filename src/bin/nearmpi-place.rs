@@ -1,5 +1,9 @@
 //! nearmpi-place: which rank should run on which core, from who talks to whom and what the cores share.
 
+#[cfg(test)]
+#[path = "shared/man.rs"]
+mod man;
+
 use clap::{Parser, ValueEnum};
 use mpi::place::machine::Machine;
 use mpi::place::matrix::Matrix;
@@ -205,19 +209,6 @@ mod tests {
 
     #[test]
     fn generated_man_page_is_fresh() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/man/nearmpi-place.1");
-        let mut page = Vec::new();
-        clap_mangen::Man::new(Options::command().version(""))
-            .date("")
-            .render(&mut page)
-            .unwrap();
-        if std::env::var_os("NEARMPI_BLESS").is_some() {
-            fs::write(path, &page).unwrap();
-        }
-        let committed = fs::read(path).unwrap_or_default();
-        assert!(
-            committed == page,
-            "{path} is stale; run NEARMPI_BLESS=1 cargo test generated"
-        );
+        man::is_fresh("nearmpi-place", Options::command());
     }
 }

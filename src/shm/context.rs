@@ -5,6 +5,9 @@
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 
+/// Contexts among which a search for a free one begins, in turn.
+pub const REUSED: u32 = 256;
+
 /// An entry of the job's table of contexts.
 #[repr(C)]
 #[derive(Debug, Default)]

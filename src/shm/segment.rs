@@ -7,7 +7,7 @@
 
 use super::bell::{Barriers, Bell};
 use super::board::{Board, Place};
-use super::context::Context;
+use super::context::{Context, REUSED};
 use super::doing::Doing;
 use super::fate::{Fate, VOTES, Vote};
 use super::layout::{CONTEXTS, Layout, MAX_RANKS, PAGE};
@@ -503,7 +503,7 @@ impl Segment {
     /// Claims a free communicator context with `holders` holders; `None` when all are taken. A freed one is not used
     /// again at once, yet programs with few communicators at a time touch few boards.
     pub fn claim_context(&self, holders: u32) -> Option<u16> {
-        let start = self.header().next_context.fetch_add(1, Ordering::Relaxed) % 256;
+        let start = self.header().next_context.fetch_add(1, Ordering::Relaxed) % REUSED;
         (0..CONTEXTS as u32)
             .map(|step| (start.wrapping_add(step) % CONTEXTS as u32) as u16)
             .find(|&context| self.context(context).claim(holders))
