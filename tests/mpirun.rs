@@ -528,6 +528,13 @@ fn binding_is_as_asked_and_reported() {
 }
 
 #[test]
+fn the_ranks_of_the_machine_are_told() {
+    let output = run(&["-print-rank-map", "-n", "3", "true"]);
+    let told = text(&output.stdout);
+    assert!(told.starts_with('(') && told.ends_with(":0,1,2)\n"), "{told}");
+}
+
+#[test]
 fn preload_puts_our_library_first_for_the_ranks() {
     let prefix = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload");
     for folder in ["bin", "lib/compat"] {

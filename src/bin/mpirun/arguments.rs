@@ -239,6 +239,7 @@ impl Parser<'_> {
             | Action::RankBy
             | Action::CpuSet
             | Action::Display
+            | Action::RankMap
             | Action::ReportMemory
             | Action::ReportBindings => {
                 let value = values.first().map_or("", String::as_str);

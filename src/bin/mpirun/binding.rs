@@ -14,6 +14,8 @@ pub struct Binding {
     pub wish: Wish,
     /// Say who is bound where.
     pub report: bool,
+    /// Say which ranks run on this machine.
+    pub ranks: bool,
     /// Say at the end on which NUMA nodes the ranks' memory lies.
     pub memory: bool,
 }
@@ -48,6 +50,7 @@ impl Binding {
                     .split(',')
                     .any(|what| what.starts_with("bind") || what.starts_with("map"))
             }
+            Action::RankMap => self.ranks = true,
             Action::ReportMemory => self.memory = true,
             _ => self.report = true,
         }

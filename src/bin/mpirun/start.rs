@@ -183,6 +183,10 @@ fn places(job: &Job, size: u32, allowed: u32) -> Result<Places, Failure> {
     if let Some(notice) = places.notice.as_ref().filter(|_| job.verbose || job.binding.report) {
         eprintln!("mpirun: {notice}");
     }
+    if job.binding.ranks {
+        let ranks: Vec<String> = (0..size).map(|rank| rank.to_string()).collect();
+        println!("({}:{})", mpi::sys::host::name(), ranks.join(","));
+    }
     if job.binding.report {
         places
             .report(&mpi::sys::host::name())
