@@ -1,6 +1,7 @@
 /* Claim: under `mpirun -keep-going` the death of a rank ends calls to it with MPIX_ERR_PROC_FAILED and nothing else;
  * what it sent before counts; collectives fail at every survivor; revoked communicators end every call on them;
- * agreements and shrunk communicators are the same at all survivors, whoever dies meanwhile. */
+ * agreements and shrunk communicators are the same at all survivors, whoever dies meanwhile,
+ * those of intercommunicators too. */
 #include "check.h"
 #include <signal.h>
 
@@ -61,6 +62,7 @@ static void one_dies(void)
         OK(MPI_Group_translate_ranks(failed, 1, &(int){0}, world, &rank));
         CHECK(rank == 1, "rank %d is dead", rank);
         if (n_ranks > 2) {
+            OK(MPI_Send(&value, 1, MPI_INT, 2, 10, MPI_COMM_WORLD));
             OK(MPI_Wait(&request, &status));
             CHECK(status.MPI_SOURCE == 2 && flag == 5, "from %d: %d", status.MPI_SOURCE, flag);
         } else {
@@ -69,6 +71,7 @@ static void one_dies(void)
         }
     } else if (my_rank == 2) {
         OK(MPI_Recv(&value, 1, MPI_INT, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        OK(MPI_Recv(&flag, 1, MPI_INT, 0, 10, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         flag = 5;
         OK(MPI_Send(&flag, 1, MPI_INT, 0, 8, MPI_COMM_WORLD));
     }
@@ -183,6 +186,43 @@ static void votes(void)
         OK(MPI_Comm_free(&comm));
 }
 
+/* Between two groups: even and odd ranks; the first odd one dies, then all odd ones do. */
+static void between(void)
+{
+    MPI_Comm side, both, shrunk, none;
+    int size, remote, rank, value = 1, other = -1;
+    OK(MPI_Comm_split(MPI_COMM_WORLD, my_rank % 2, 0, &side));
+    OK(MPI_Intercomm_create(side, 0, MPI_COMM_WORLD, my_rank % 2 ? 0 : 1, 5, &both));
+    OK(MPI_Comm_set_errhandler(both, MPI_ERRORS_RETURN));
+    MPI_Barrier(MPI_COMM_WORLD); /* fails where the dead one was faster */
+    if (my_rank == 1)
+        die();
+    int code = MPI_Barrier(both);
+    CHECK(class_of(code) == MPIX_ERR_PROC_FAILED, "a barrier with the dead: class %d", class_of(code));
+    OK(MPIX_Comm_shrink(both, &shrunk));
+    OK(MPI_Comm_test_inter(shrunk, &other));
+    OK(MPI_Comm_size(shrunk, &size));
+    OK(MPI_Comm_rank(shrunk, &rank));
+    OK(MPI_Comm_remote_size(shrunk, &remote));
+    int even = (n_ranks + 1) / 2, odd = n_ranks / 2 - 1;
+    CHECK(other == 1 && size == (my_rank % 2 ? odd : even) && remote == (my_rank % 2 ? even : odd),
+          "%d and %d, inter %d", size, remote, other);
+    CHECK(rank == my_rank / 2 - my_rank % 2, "rank %d", rank);
+    OK(MPI_Allreduce(&value, &other, 1, MPI_INT, MPI_SUM, shrunk));
+    CHECK(other == remote, "%d of %d", other, remote);
+    /* Both are whole communicators: they can be merged and duplicated. */
+    OK(MPI_Intercomm_merge(shrunk, my_rank % 2, &none));
+    OK(MPI_Comm_size(none, &size));
+    CHECK(size == n_ranks - 1, "%d merged", size);
+    OK(MPI_Comm_free(&none));
+    MPI_Barrier(shrunk);
+    if (my_rank % 2)
+        die();
+    FAILS(MPIX_ERR_PROC_FAILED, MPI_Barrier(shrunk));
+    OK(MPIX_Comm_shrink(shrunk, &none));
+    CHECK(none == MPI_COMM_NULL, "a communicator with nobody on the other side");
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
@@ -196,6 +236,10 @@ int main(int argc, char **argv)
         revoked();
     else if (!strcmp(how, "votes"))
         votes();
+    else if (!strcmp(how, "between"))
+        between();
     OK(MPI_Finalize());
+    if (my_rank == 0)
+        puts("the survivors are well"); /* the exit code is that of the dead */
     return 0;
 }

@@ -97,14 +97,15 @@ pub unsafe extern "C" fn MPIX_Comm_get_failed(comm: MPI_Comm, failedgrp: *mut MP
     })
 }
 
-/// A communicator of the living processes of a communicator, in the same order.
+/// A communicator of the living processes of a communicator, in the same order; null for an intercommunicator of which
+/// one side is dead.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPIX_Comm_shrink(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
     on_comm("MPIX_Comm_shrink", comm, |hold, comm| {
         load(newcomm, "newcomm")?;
         let new = failure::shrink(hold, comm)?;
-        let handle = give_if_any(hold, Some(new))?;
+        let handle = give_if_any(hold, new)?;
         store(newcomm, "newcomm", handle)
     })
 }

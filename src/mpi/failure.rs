@@ -7,7 +7,7 @@
 //! later ends at once. A collective operation on a communicator with a dead member ends at every survivor,
 //! so that nobody waits for one who has given up.
 
-use super::comm::{Comm, Plane};
+use super::comm::{Comm, Plane, inter};
 use super::error::{Class, Error, Result};
 use super::group::Group;
 use super::pt2pt::engine;
@@ -376,41 +376,78 @@ pub fn meet_at_end(hold: &mut Hold) -> Result<()> {
     decide(hold, &agreement).map(drop)
 }
 
-/// A communicator of the members of `comm` that live, in the same order.
+/// A communicator of the members of `comm` that live, in the same order; `None` if one side of an intercommunicator
+/// is dead altogether.
 ///
 /// # Errors
-/// `Comm`: an intercommunicator; `Other`: no context is left.
-pub fn shrink(hold: &mut Hold, comm: &Rc<Comm>) -> Result<Comm> {
-    if comm.is_inter() {
-        fail!(
-            Comm,
-            "an intercommunicator cannot be shrunk; shrink what it was made from"
-        );
-    }
+/// `Other`: no context is left.
+pub fn shrink(hold: &mut Hold, comm: &Rc<Comm>) -> Result<Option<Comm>> {
     loop {
         let gone = agree(hold, comm, u32::MAX)?.gone;
-        let living = comm.group.members.iter().filter(|rank| !gone.contains(rank));
-        let group = Group::new(living.copied().collect());
-        let me = hold.world.rank;
-        // The first claims a context for all. If it dies before it has told, the next one does.
-        let mine = match group.members.first() == Some(&me) {
-            true => u32::from(hold.claim_context(group.size()).unwrap_or(super::context::NONE)),
-            false => u32::MAX,
+        let living = |group: &Group| {
+            let living = group.members.iter().filter(|rank| !gone.contains(rank));
+            Group::new(living.copied().collect())
         };
-        let context = agree(hold, comm, mine)?.value;
-        if context == u32::MAX {
-            continue;
-        }
-        let (Ok(number), Some(rank)) = (u16::try_from(context), group.rank_of(me)) else {
+        let group = living(&comm.group);
+        let Some(rank) = group.rank_of(hold.world.rank) else {
             fail!(Intern, "the members of a communicator disagree about it");
         };
-        if number == super::context::NONE {
-            fail!(
-                Other,
-                "all communicator contexts of the job are in use; free some communicators"
-            );
+        let Some(remote) = &comm.remote else {
+            match agree_on_context(hold, comm, &group, group.size())? {
+                Some(number) => return Ok(Some(comm.child(hold.adopt_context(number), rank, Rc::new(group)))),
+                None => continue,
+            }
+        };
+        let remote = living(remote);
+        if remote.members.is_empty() {
+            return Ok(None);
         }
+        // A context for both, and one for each side; in all votes all vote.
+        let sides = match inter::is_low(&comm.group, comm.remote_group()?) {
+            true => [&group, &remote],
+            false => [&remote, &group],
+        };
+        let mine = usize::from(!std::ptr::eq(sides[0], &group));
+        let Some(number) = agree_on_context(hold, comm, sides[0], group.size() + remote.size())? else {
+            continue;
+        };
         let context = hold.adopt_context(number);
-        return Ok(comm.child(context, rank, Rc::new(group)));
+        let mut hidden = None;
+        let mut whole = true;
+        for (index, side) in sides.iter().enumerate() {
+            let number = agree_on_context(hold, comm, side, side.size())?;
+            whole &= number.is_some();
+            if index == mine {
+                hidden = number.map(|number| hold.adopt_context(number));
+            }
+        }
+        if let (Some(hidden), true) = (hidden, whole) {
+            let group = Rc::new(group);
+            let local = comm.local_comm()?.child(hidden, rank, group.clone());
+            let mut new = comm.child(context, rank, group);
+            new.remote = Some(Rc::new(remote));
+            new.local = Some(Rc::new(local));
+            return Ok(Some(new));
+        }
+    }
+}
+
+/// A context for `holders` members of `comm` that the first of `group` claims. `None` if that one died before it told.
+fn agree_on_context(hold: &mut Hold, comm: &Rc<Comm>, group: &Group, holders: u32) -> Result<Option<u16>> {
+    let mine = match group.members.first() == Some(&hold.world.rank) {
+        true => u32::from(hold.claim_context(holders).unwrap_or(super::context::NONE)),
+        false => u32::MAX,
+    };
+    let number = agree(hold, comm, mine)?.value;
+    if number == u32::MAX {
+        return Ok(None);
+    }
+    match u16::try_from(number) {
+        Ok(super::context::NONE) => fail!(
+            Other,
+            "all communicator contexts of the job are in use; free some communicators"
+        ),
+        Ok(number) => Ok(Some(number)),
+        Err(_) => fail!(Intern, "the members of a communicator disagree about it"),
     }
 }

@@ -237,7 +237,7 @@ impl Running {
                 return Ok(false);
             }
             if let Err(error) = self.end_round(hold) {
-                // The ranks are in different calls: nothing more will come to this one.
+                // The ranks are in different calls, or one is dead: nothing more will come to this one.
                 self.error.get_or_insert(error);
                 break;
             }
@@ -291,11 +291,16 @@ impl Running {
     /// Frees the messages, does the local work, and turns to the next round.
     ///
     /// # Errors
-    /// `Other`: a peer is in another call.
+    /// `Other`: a peer is in another call. `ProcFailed`, `Revoked`: it goes no further.
     fn end_round(&mut self, hold: &mut Hold) -> Result<()> {
         for (key, expected) in std::mem::take(&mut self.pending) {
             let outcome = outcome(hold, key);
             self.take(outcome, expected)?;
+        }
+        // Nobody may take a signal of this rank for a word of the dead; all find out about them by themselves.
+        let is_over = |error: &mut Error| matches!(error.class(), Class::ProcFailed | Class::Revoked);
+        if let Some(error) = self.error.take_if(is_over) {
+            return Err(error);
         }
         let operation = self.operation.clone();
         for local in &operation.schedule.rounds[self.round].local {

@@ -159,7 +159,7 @@ pub fn merge(hold: &mut Hold, comm: &Rc<Comm>, high: bool) -> Result<Comm> {
 }
 
 /// Whether group `mine` is the low side.
-pub(super) fn is_low(mine: &Group, other: &Group) -> bool {
+pub fn is_low(mine: &Group, other: &Group) -> bool {
     mine.members.iter().min() < other.members.iter().min()
 }
 
