@@ -9,8 +9,11 @@ use mpi::abi::constants::*;
 use mpi::abi::errhandler::MPI_Abort;
 use mpi::abi::init::{MPI_Finalize, MPI_Init};
 use mpi::abi::recv::MPI_Recv;
+use mpi::abi::rma::{MPI_Accumulate, MPI_Fetch_and_op, MPI_Get, MPI_Put};
 use mpi::abi::send::MPI_Send;
 use mpi::abi::tools::MPI_Pcontrol;
+use mpi::abi::win::{MPI_Win_allocate, MPI_Win_create, MPI_Win_free};
+use mpi::abi::win_sync::MPI_Win_fence;
 use serde_json::Value;
 use std::ffi::{c_int, c_void};
 use std::path::PathBuf;
@@ -33,6 +36,13 @@ fn rank() {
         match program.as_str() {
             "messages" => messages(rank),
             "collectives" => collectives(rank as usize, size as usize),
+            "windows" => windows(rank),
+            "late" => {
+                if rank == 1 {
+                    std::thread::sleep(std::time::Duration::from_millis(300));
+                }
+                MPI_Barrier(MPI_COMM_WORLD);
+            }
             "killed" => killed(rank, libc::SIGKILL),
             "aborts" => killed(rank, 0),
             _ => panic!("no program {program}"),
@@ -165,6 +175,35 @@ unsafe fn killed(rank: c_int, signal: c_int) {
     }
 }
 
+/// One-sided operations: on memory of the window, and on memory of the program.
+unsafe fn windows(rank: c_int) {
+    let (mut base, mut allocated, mut created) = (null_mut::<u8>(), MPI_WIN_NULL, MPI_WIN_NULL);
+    let mut memory = vec![0u8; 1 << 16];
+    let mut data = vec![0u8; 1 << 16];
+    let (world, info, len) = (MPI_COMM_WORLD, MPI_INFO_NULL, 1 << 16);
+    unsafe {
+        MPI_Win_allocate(len, 1, info, world, (&raw mut base).cast(), &mut allocated);
+        MPI_Win_create(memory.as_mut_ptr().cast(), len, 1, info, world, &mut created);
+        let data = data.as_mut_ptr().cast::<c_void>();
+        for win in [allocated, created] {
+            MPI_Win_fence(0, win);
+            if rank == 0 {
+                MPI_Put(data, 1000, MPI_BYTE, 1, 0, 1000, MPI_BYTE, win);
+                MPI_Get(data, 300, MPI_BYTE, 1, 0, 300, MPI_BYTE, win);
+                MPI_Accumulate(data, 10, MPI_INT, 1, 0, 10, MPI_INT, MPI_SUM, win);
+                MPI_Fetch_and_op(data, data.wrapping_add(8), MPI_INT, 1, 64, MPI_SUM, win);
+                MPI_Fetch_and_op(null_mut(), data, MPI_INT, 1, 64, MPI_NO_OP, win);
+                MPI_Put(data, 20, MPI_BYTE, MPI_PROC_NULL, 0, 20, MPI_BYTE, win);
+            } else {
+                MPI_Put(data, 70, MPI_BYTE, 0, 0, 70, MPI_BYTE, win);
+            }
+            MPI_Win_fence(0, win);
+        }
+        MPI_Win_free(&mut created);
+        MPI_Win_free(&mut allocated);
+    }
+}
+
 struct Run {
     output: Output,
     folder: PathBuf,
@@ -290,6 +329,39 @@ fn messages_are_counted_to_the_byte() {
     let page = std::fs::read_to_string(run.folder.join("index.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("Who talks to whom") && page.ends_with("</html>"));
     assert!(run.said().contains("profile of "), "{}", run.said());
+}
+
+#[test]
+fn one_sided_operations_are_counted_to_the_byte() {
+    let run = profiled("windows", 2);
+    assert!(run.output.status.success(), "{}", run.said());
+    let json = run.json();
+    let (there, back) = (1000 + 40 + 4, 300 + 4 + 4 + 70);
+    assert_eq!(matrix(&json, "logical", "bytes"), [[0, 2 * there], [2 * back, 0]]);
+    assert_eq!(matrix(&json, "logical", "messages"), [[0, 6], [8, 0]]);
+    let physical = matrix(&json, "physical", "bytes");
+    assert!(
+        physical[0][1] >= 2 * there && physical[1][0] >= 2 * back,
+        "{physical:?}"
+    );
+    let mapped = |row: &&Value| row["kind"] == "message" && row["path"] == "mapped";
+    let rows = json["traffic"].as_array().unwrap().iter().filter(mapped);
+    let bytes: u64 = rows.map(|row| row["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(bytes, there + back);
+}
+
+#[test]
+fn who_comes_late_to_a_barrier_is_named() {
+    let run = profiled("late", 3);
+    assert!(run.output.status.success(), "{}", run.said());
+    let json = run.json();
+    for longest in &json["longest_waits"].as_array().unwrap()[..2] {
+        assert!(longest["rank"] != 1 && longest["peer"] == 1, "{longest}");
+        assert!(
+            longest["call"] == "MPI_Barrier" && longest["seconds"].as_f64().unwrap() > 0.2,
+            "{longest}"
+        );
+    }
 }
 
 #[test]

@@ -19,14 +19,17 @@ use crate::mpi::failure;
 use crate::mpi::world::{Job, State, World};
 use crate::shm::profile::Stage;
 use crate::shm::segment::{self, Life, Segment};
+use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
 use crate::sys::topology::{self, Place};
 use crate::sys::{clock, cma, cpu, descriptor, fork, host, memory};
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_double, c_int, c_void};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
+use std::time::{Duration, Instant};
 
 /// The way to the launcher.
 static CONTROL: Mutex<Option<Control>> = Mutex::new(None);
@@ -177,8 +180,8 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     if let Err(sentence) = timing::profile(&mut state, &segment, multiple, began) {
         report(&format!("nearmpi: {sentence}"));
     }
-    if debug > 0 && member.rank == 0 {
-        banner(&state);
+    if debug > 0 {
+        tell_ways(&mut state, debug);
     }
     *CONTROL.lock().unwrap_or_else(PoisonError::into_inner) = Some(member.control);
     Ok(World::new(state, multiple))
@@ -195,6 +198,44 @@ fn place_memory(segment: &Segment, member: &Membership, wanted: bool) {
         && let Some(node) = Place::of(&cpu::mask(0)).node
     {
         segment.prefer_node(member.rank, node);
+    }
+}
+
+/// How long the banner waits for ranks that are not in MPI_Init yet.
+const ARRIVAL: Duration = Duration::from_secs(2);
+
+/// How large messages come to this rank, and why so: rank 0 says it, and who gets two copies from somebody; from
+/// debug level 2 on all say it.
+fn tell_ways(state: &mut State, debug: u64) {
+    let (me, segment) = (state.engine.channel.me(), state.engine.channel.segment().clone());
+    if me == 0 {
+        banner(state);
+    }
+    let deadline = Instant::now() + ARRIVAL;
+    let is_absent = |rank: u32| segment.life(rank) == Life::Absent;
+    while Instant::now() < deadline && (0..segment.ranks()).any(is_absent) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut ways: BTreeMap<String, CpuSet> = BTreeMap::new();
+    for rank in (0..segment.ranks()).filter(|&rank| rank != me) {
+        let way = match is_absent(rank) {
+            true => "not in MPI_Init yet".to_string(),
+            false => match state.engine.channel.explain_reach(rank) {
+                Ok(()) => "by one copy".to_string(),
+                Err(why) => format!("by two copies ({why})"),
+            },
+        };
+        ways.entry(way).or_default().add(rank as usize);
+    }
+    let odd = ways.keys().any(|way| way != "by one copy");
+    if me == 0 || odd || debug > 1 {
+        let ways: Vec<String> = ways
+            .into_iter()
+            .map(|(way, ranks)| format!("from {ranks} {way}"))
+            .collect();
+        if !ways.is_empty() {
+            report(&format!("nearmpi: rank {me} gets large messages {}", ways.join("; ")));
+        }
     }
 }
 

@@ -224,7 +224,7 @@ impl<B: Bytes> Channel<B> {
         self.meter.as_ref().map(|metering| &*metering.meter)
     }
 
-    /// The rank that the latest record came from since this was asked last; messages taken at a glance do not count.
+    /// The rank that was heard of last since this was asked last; messages taken at a glance do not count.
     pub fn heard(&mut self) -> Option<u32> {
         self.heard.take()
     }
@@ -259,6 +259,25 @@ impl<B: Bytes> Channel<B> {
         {
             meter.read(Kind::Inside, path, from, bytes);
         }
+    }
+
+    /// A one-sided operation has moved bytes of the program: `there` to rank `peer`, `back` from it.
+    #[inline]
+    pub fn count_one_sided(&self, path: Path, peer: u32, there: usize, back: usize) {
+        if let Some(meter) = self.meter() {
+            if there > 0 {
+                meter.sent(Kind::Message, path, peer, there);
+            }
+            if back > 0 {
+                meter.read(Kind::Message, path, peer, back);
+            }
+        }
+    }
+
+    /// Rank `from` has done what this rank waited for, which no record tells.
+    #[inline]
+    pub fn noticed(&mut self, from: u32) {
+        self.heard = Some(from);
     }
 
     /// The control variables in force.

@@ -150,36 +150,59 @@ impl<B: Bytes> Channel<B> {
         self.reach[peer as usize] = Reach::Never;
     }
 
+    /// Whether large messages of `peer` are read out of its memory; if not, why not. Tries it, the first time.
+    ///
+    /// # Errors
+    /// The reason, in words.
+    pub fn explain_reach(&mut self, peer: u32) -> Result<(), String> {
+        if self.settings.one_copy == 0 {
+            return Err("NEARMPI_ONE_COPY=0".into());
+        }
+        if let Reach::Unknown = self.reach[peer as usize] {
+            let (reach, outcome) = self.try_reach(peer);
+            self.reach[peer as usize] = reach;
+            return outcome;
+        }
+        match self.reach[peer as usize] {
+            Reach::Process(_) => Ok(()),
+            _ => Err("the kernel refuses".into()),
+        }
+    }
+
+    fn try_reach(&self, peer: u32) -> (Reach, Result<(), String>) {
+        let block = self.segment.rank(peer);
+        let pid = block.pid.load(Ordering::Relaxed) as i32;
+        let (address, canary) = (
+            block.canary_address.load(Ordering::Relaxed),
+            block.canary.load(Ordering::Relaxed),
+        );
+        let mut seen = 0u64;
+        // SAFETY: `seen` has eight bytes.
+        let outcome = unsafe { cma::read(pid, address, (&raw mut seen).cast(), size_of::<u64>()) };
+        if outcome.is_ok() && seen == canary {
+            return (Reach::Process(pid), Ok(()));
+        }
+        if let Some(meter) = self.meter() {
+            meter.event(What::Refused, peer, 0);
+        }
+        let why = outcome
+            .err()
+            .map_or("its process number means another process here".into(), |e| {
+                e.to_string()
+            });
+        (Reach::Never, Err(why))
+    }
+
     /// Tries, the first time, to read the peer's canary.
     pub(super) fn reach_of(&mut self, peer: u32) -> Reach {
         if self.reach[peer as usize] == Reach::Unknown {
-            let block = self.segment.rank(peer);
-            let pid = block.pid.load(Ordering::Relaxed) as i32;
-            let (address, canary) = (
-                block.canary_address.load(Ordering::Relaxed),
-                block.canary.load(Ordering::Relaxed),
-            );
-            let mut seen = 0u64;
-            // SAFETY: `seen` has eight bytes.
-            let outcome = unsafe { cma::read(pid, address, (&raw mut seen).cast(), size_of::<u64>()) };
-            let right = outcome.is_ok() && seen == canary;
-            if !right {
-                if let Some(meter) = self.meter() {
-                    meter.event(What::Refused, peer, 0);
-                }
-                let why = outcome
-                    .err()
-                    .map_or("its process number means another process here".into(), |e| {
-                        e.to_string()
-                    });
+            let (reach, outcome) = self.try_reach(peer);
+            self.reach[peer as usize] = reach;
+            if let Err(why) = outcome {
                 self.say(format_args!(
                     "cannot read rank {peer}'s memory ({why}): two copies instead"
                 ));
             }
-            if right && self.settings.debug > 1 {
-                self.say(format_args!("reads rank {peer}'s memory (process {pid}): one copy"));
-            }
-            self.reach[peer as usize] = if right { Reach::Process(pid) } else { Reach::Never };
         }
         self.reach[peer as usize]
     }

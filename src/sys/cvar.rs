@@ -112,7 +112,7 @@ cvars! {
     backtrace "BACKTRACE" 0 0..=1
         "1: a rank that crashes prints the calls under way on standard error";
     debug "DEBUG" 0 0..=5
-        "1: start-up banner and fall-backs on standard error; higher: more";
+        "1: start-up banner with the way of large messages, and fall-backs, on standard error; 2: of every rank; higher: more";
 }
 
 impl Cvar {

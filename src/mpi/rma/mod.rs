@@ -34,6 +34,7 @@ use super::error::Result;
 use super::info::Info;
 use super::world::{Hold, State};
 use crate::fail;
+use crate::shm::profile::Path;
 use crate::shm::window::Control;
 use crate::shm::zone::View;
 use epoch::Epochs;
@@ -209,6 +210,19 @@ impl Window {
             Some(pid) => Way::Process(pid, address),
             None => Way::Served(address),
         })
+    }
+
+    /// Counts for a profile what an operation moves `way` to member `rank` and back. The messages that a served
+    /// operation is made of count themselves.
+    #[inline]
+    fn count(&self, state: &State, way: Way, rank: u32, there: usize, back: usize) {
+        let path = match way {
+            Way::Here(_) => Path::Mapped,
+            Way::Process(..) => Path::OneCopy,
+            Way::Served(_) => return,
+        };
+        let peer = self.comm.group.world(rank);
+        state.engine.channel.count_one_sided(path, peer, there, back);
     }
 
     /// Distance of the target's first element from the first byte of the member's part.

@@ -39,7 +39,12 @@ fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, 
     if origin.is_empty() {
         return Ok(());
     }
-    match window.way(hold, target.rank)? {
+    let way = window.way(hold, target.rank)?;
+    match direction {
+        Direction::Write => window.count(hold, way, target.rank, origin.len(), 0),
+        Direction::Read => window.count(hold, way, target.rank, 0, origin.len()),
+    }
+    match way {
         Way::Here(base) => {
             let there = buffer_at(base, offset, target);
             match direction {

@@ -122,6 +122,8 @@ fn change(hold: &mut Hold, window: &Window, all: &Operands, target: &Target, wha
         return Ok(());
     }
     let way = window.way(hold, target.rank)?;
+    let (there, back) = (all.first.map_or(0, Buffer::len), all.result.map_or(0, Buffer::len));
+    window.count(hold, way, target.rank, there, back);
     let base = match way {
         Way::Here(base) => base as u64,
         Way::Process(_, base) | Way::Served(base) => base,

@@ -204,6 +204,7 @@ impl Boards {
         let key = hold.desk.begin_wait(wait);
         let outcome = hold.wait_until(None, |hold| {
             if again.is_over() || (done && self.segment.death(member.world).is_some()) {
+                hold.engine.channel.noticed(member.world);
                 return Ok(true);
             }
             looks += 1;
