@@ -13,7 +13,7 @@ static int copy(MPI_Comm comm, int keyval, void *state, void *in, void *out, int
     copies++;
     *(void **)out = (char *)in + 1;
     *flag = 1;
-    return fail_copy ? MPI_ERR_OTHER : MPI_SUCCESS;
+    return fail_copy;
 }
 
 static int drop(MPI_Comm comm, int keyval, void *value, void *state)
@@ -116,9 +116,9 @@ static void of_communicators(void)
     OK(MPI_Comm_free(&dup));
     CHECK(deletes == 3 && order[2] == 21, "freed with the value of a freed key");
 
-    fail_copy = 1;
+    OK(MPI_Add_error_code(MPI_ERR_OTHER, &fail_copy));
     int code = MPI_Comm_dup(comm, &dup);
-    CHECK(code != MPI_SUCCESS, "a failing copy function goes unnoticed");
+    CHECK(code == fail_copy && dup == MPI_COMM_NULL, "a copy function returned %d, MPI_Comm_dup %d", fail_copy, code);
     fail_copy = 0;
     fail_delete = 1;
     dup = comm;
@@ -151,6 +151,29 @@ static void of_datatypes(void)
     OK(MPI_Type_free_keyval(&key));
 }
 
+/* A key that was freed names its values as long as there are any, and may be freed again. */
+static void freed_while_in_use(void)
+{
+    int key, saved, other, flag;
+    void *value;
+    MPI_Comm dup;
+    OK(MPI_Comm_dup(MPI_COMM_SELF, &dup));
+    OK(MPI_Comm_create_keyval(copy, drop, &key, &extra));
+    saved = other = key;
+    OK(MPI_Comm_set_attr(dup, key, (void *)5));
+    OK(MPI_Comm_free_keyval(&key));
+    CHECK(key == MPI_KEYVAL_INVALID, "a freed key is %d", key);
+    OK(MPI_Comm_get_attr(dup, saved, &value, &flag));
+    CHECK(flag && value == (void *)5, "a value under a freed key");
+    OK(MPI_Comm_free_keyval(&other));
+    deletes = 0;
+    OK(MPI_Comm_delete_attr(dup, saved));
+    CHECK(deletes == 1, "%d values deleted", deletes);
+    OK(MPI_Comm_set_errhandler(dup, MPI_ERRORS_RETURN));
+    FAILS(MPI_ERR_KEYVAL, MPI_Comm_get_attr(dup, saved, &value, &flag));
+    OK(MPI_Comm_free(&dup));
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
@@ -159,6 +182,7 @@ int main(int argc, char **argv)
     predefined();
     of_communicators();
     of_datatypes();
+    freed_while_in_use();
     int key;
     OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_end, &key, NULL));
     OK(MPI_Comm_set_attr(MPI_COMM_SELF, key, &key));

@@ -26,6 +26,10 @@ static void nobody(void)
         OK(MPI_Request_free(&request));
     }
     OK(MPI_Buffer_detach(&space, &room));
+    OK(MPI_Send(NULL, 0, MPI_DATATYPE_NULL, MPI_PROC_NULL, 1, MPI_COMM_WORLD));
+    OK(MPI_Isend(NULL, 0, MPI_DATATYPE_NULL, my_rank, 1, MPI_COMM_WORLD, &request));
+    OK(MPI_Recv(NULL, 0, MPI_DATATYPE_NULL, my_rank, 1, MPI_COMM_WORLD, &status));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     OK(MPI_Recv(&value, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &status));
     null_status(&status);
     OK(MPI_Irecv(&value, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &request));

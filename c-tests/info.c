@@ -83,6 +83,7 @@ int main(int argc, char **argv)
     MPI_Comm dup;
     OK(MPI_Info_create(&info));
     OK(MPI_Info_set(info, "mpi_assert_no_any_tag", "true"));
+    OK(MPI_Info_set(info, "nobody knows it", "true"));
     OK(MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &dup));
     OK(MPI_Info_free(&info));
     OK(MPI_Comm_get_info(dup, &info));
@@ -90,6 +91,8 @@ int main(int argc, char **argv)
     int flag = 0;
     OK(MPI_Info_get(info, "mpi_assert_no_any_tag", 5, value, &flag));
     CHECK(flag == 1 && strcmp(value, "true") == 0, "hint %s", value);
+    OK(MPI_Info_get(info, "nobody knows it", 5, value, &flag));
+    CHECK(!flag, "a hint that is not understood is ignored");
     OK(MPI_Info_free(&info));
     OK(MPI_Comm_free(&dup));
     OK(MPI_Finalize());

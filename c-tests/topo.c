@@ -74,7 +74,9 @@ static void grid(void)
     FAILS(MPI_ERR_TOPOLOGY, MPI_Graphdims_get(cart, &nodes, &edges));
     FAILS(MPI_ERR_TOPOLOGY, MPI_Cartdim_get(MPI_COMM_WORLD, &n));
     MPI_Comm none;
+    none = MPI_COMM_WORLD;
     FAILS(MPI_ERR_ARG, MPI_Cart_create(MPI_COMM_WORLD, 1, large, periods, 0, &none));
+    CHECK(none == MPI_COMM_NULL, "a communicator that was not made");
     OK(MPI_Comm_free(&copy));
     OK(MPI_Comm_free(&cart));
 

@@ -47,7 +47,7 @@ fn predefined(state: &State, row: usize) -> Option<c_int> {
 /// state released.
 ///
 /// # Errors
-/// `Other`: a call-back failed.
+/// What a call-back returned.
 pub fn copy_all(hold: &mut Hold, handle: c_int, from: &Attributes, to: &Attributes) -> Result<()> {
     for attribute in from.to_vec() {
         let keyval = attribute.keyval.clone();
@@ -66,10 +66,8 @@ pub fn copy_all(hold: &mut Hold, handle: c_int, from: &Attributes, to: &Attribut
             }
         });
         if code != MPI_SUCCESS {
-            fail!(
-                Other,
-                "the copy function of attribute key {key:#x} returned error {code}"
-            );
+            let text = format!("the copy function of attribute key {key:#x} returned error {code}");
+            return Err(Error::returned(code, text));
         }
         if flag != 0 {
             to.set(Attribute::new(keyval, attribute.form, value as usize));
@@ -93,10 +91,8 @@ fn tell_deleted(hold: &mut Hold, handle: c_int, attribute: &Attribute) -> Result
         }
     });
     if code != MPI_SUCCESS {
-        fail!(
-            Other,
-            "the delete function of attribute key {key:#x} returned error {code}"
-        );
+        let text = format!("the delete function of attribute key {key:#x} returned error {code}");
+        return Err(Error::returned(code, text));
     }
     Ok(())
 }
@@ -105,13 +101,23 @@ fn tell_deleted(hold: &mut Hold, handle: c_int, attribute: &Attribute) -> Result
 /// released.
 ///
 /// # Errors
-/// `Other`: a call-back failed; its attribute and the earlier ones stay.
+/// What a call-back returned; its attribute and the earlier ones stay.
 pub fn delete_all(hold: &mut Hold, handle: c_int, attributes: &Attributes) -> Result<()> {
     while let Some(attribute) = attributes.last() {
         tell_deleted(hold, handle, &attribute)?;
         attributes.remove(&attribute.keyval);
+        let_go(hold, attribute.keyval);
     }
     Ok(())
+}
+
+/// Forgets a key that the program has freed and that has no more values.
+fn let_go(hold: &mut Hold, keyval: Rc<Keyval>) {
+    // The table has it as well.
+    if keyval.freed.get() && Rc::strong_count(&keyval) <= 2 {
+        let key = Object::Keyval.key(keyval.handle);
+        key.ok().and_then(|key| hold.keyvals.remove(key));
+    }
 }
 
 /// What MPI_Finalize does first: as if MPI_COMM_SELF were freed, then MPI_COMM_WORLD (MPI-4.1 §11.2.4).
@@ -156,6 +162,7 @@ pub(super) fn create(
                 delete,
                 extra_state,
                 proxies: Cell::new(None),
+                freed: Cell::new(false),
             })
         };
         let key = hold.keyvals.insert(keyval(0));
@@ -171,8 +178,9 @@ pub(super) fn create(
 pub(super) fn free(name: &'static str, owner: Owner, handle: *mut c_int) -> c_int {
     on_world(name, |hold| {
         let handle = out(handle, "keyval")?;
-        keyval(hold, *handle, owner)?;
-        hold.keyvals.remove(Object::Keyval.key(*handle)?);
+        let keyval = keyval(hold, *handle, owner)?;
+        keyval.freed.set(true);
+        let_go(hold, keyval);
         *handle = MPI_KEYVAL_INVALID;
         Ok(())
     })
@@ -212,11 +220,12 @@ pub(super) fn get(
     Ok(())
 }
 
-pub(super) fn delete(hold: &mut Hold, handle: c_int, attributes: &Attributes, keyval: &Rc<Keyval>) -> Result<()> {
-    if let Some(old) = attributes.get(keyval) {
+pub(super) fn delete(hold: &mut Hold, handle: c_int, attributes: &Attributes, keyval: Rc<Keyval>) -> Result<()> {
+    if let Some(old) = attributes.get(&keyval) {
         tell_deleted(hold, handle, &old)?;
-        attributes.remove(keyval);
+        attributes.remove(&keyval);
     }
+    let_go(hold, keyval);
     Ok(())
 }
 
@@ -265,7 +274,7 @@ fn comm_set(
 fn comm_delete(name: &'static str, handle: MPI_Comm, comm_keyval: c_int) -> c_int {
     on_comm(name, handle, |hold, comm| {
         let keyval = keyval(hold, comm_keyval, Owner::Comm)?;
-        delete(hold, handle, &comm.attributes, &keyval)
+        delete(hold, handle, &comm.attributes, keyval)
     })
 }
 
@@ -475,7 +484,7 @@ pub unsafe extern "C" fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyva
     on_world("MPI_Type_delete_attr", |hold| {
         let object = hold.datatypes.get(datatype)?.clone();
         let keyval = keyval(hold, type_keyval, Owner::Datatype)?;
-        delete(hold, datatype, object.attributes(), &keyval)
+        delete(hold, datatype, object.attributes(), keyval)
     })
 }
 

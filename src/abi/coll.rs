@@ -434,6 +434,7 @@ fn scan(hold: &Hold, comm: &Rc<Comm>, send: Triple, recvbuf: *mut c_void, op: MP
     }
     // Rank 0 of an exclusive scan receives nothing.
     let reduction = match exclusive && comm.rank == 0 && !is_in_place(send.0) {
+        true if send.1 > 0 && same_memory(send.0.cast_mut().cast(), recvbuf.cast()) => return aliased(),
         true => operand(hold, send, op, "sendbuf")?,
         false => reduction(hold, comm, send, recvbuf, op)?,
     };

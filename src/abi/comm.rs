@@ -40,6 +40,13 @@ pub fn give_if_any(state: &mut State, new: Option<Comm>) -> Result<MPI_Comm> {
     new.map_or(Ok(MPI_COMM_NULL), |new| give_comm(state, Rc::new(new)))
 }
 
+/// Where a new communicator's handle goes; the null handle until then, so that it stands there after an error.
+pub fn new_comm<'a>(place: *mut MPI_Comm, name: &str) -> Result<&'a mut MPI_Comm> {
+    let place = out(place, name)?;
+    *place = MPI_COMM_NULL;
+    Ok(place)
+}
+
 /// Copies the attributes of `comm` to its duplicate `new` and gives that a handle.
 fn finish_dup(hold: &mut Hold, handle: MPI_Comm, comm: &Comm, new: Rc<Comm>) -> Result<MPI_Comm> {
     copy_all(hold, handle, &comm.attributes, &new.attributes)?;
@@ -152,7 +159,7 @@ fn duplicate(
     hints: impl FnOnce() -> Result<Info>,
 ) -> c_int {
     on_comm(name, handle, |hold, comm| {
-        let (out, hints) = (out(newcomm, "newcomm")?, hints()?);
+        let (out, hints) = (new_comm(newcomm, "newcomm")?, hints()?);
         *out = MPI_COMM_NULL;
         let new = create::dup(hold, comm)?;
         new.info.replace(hints);
@@ -188,7 +195,7 @@ fn start_duplicate(
     hints: impl FnOnce() -> Result<Info>,
 ) -> c_int {
     on_comm(name, handle, |hold, comm| {
-        let (newcomm, request, hints) = (out(newcomm, "newcomm")?, out(request, "request")?, hints()?);
+        let (newcomm, request, hints) = (new_comm(newcomm, "newcomm")?, out(request, "request")?, hints()?);
         let (new, key) = idup::idup(hold, comm)?;
         new.info.replace(hints);
         *newcomm = finish_dup(hold, handle, comm, new)?;
@@ -202,7 +209,7 @@ fn start_duplicate(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Comm) -> c_int {
     on_comm("MPI_Comm_create", comm, |hold, comm| {
-        let out = out(newcomm, "newcomm")?;
+        let out = new_comm(newcomm, "newcomm")?;
         let group = self::group(hold, group)?;
         let new = create::create(hold, comm, &group)?;
         *out = give_if_any(hold, new)?;
@@ -220,7 +227,7 @@ pub unsafe extern "C" fn MPI_Comm_create_group(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     on_comm("MPI_Comm_create_group", comm, |hold, comm| {
-        let out = out(newcomm, "newcomm")?;
+        let out = new_comm(newcomm, "newcomm")?;
         comm.intra()?;
         check_tag(tag)?;
         let group = self::group(hold, group)?;
@@ -242,7 +249,7 @@ fn check_tag(tag: c_int) -> Result<()> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: *mut MPI_Comm) -> c_int {
     on_comm("MPI_Comm_split", comm, |hold, comm| {
-        let out = out(newcomm, "newcomm")?;
+        let out = new_comm(newcomm, "newcomm")?;
         if color < 0 && color != MPI_UNDEFINED {
             fail!(Arg, "the color is {color}, neither MPI_UNDEFINED nor 0 or more");
         }
@@ -264,7 +271,7 @@ pub unsafe extern "C" fn MPI_Comm_split_type(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     on_comm("MPI_Comm_split_type", comm, |hold, comm| {
-        let out = out(newcomm, "newcomm")?;
+        let out = new_comm(newcomm, "newcomm")?;
         let hints = hints(info)?;
         let kind = hints.get(b"mpi_hw_resource_type")?;
         let all = Choice { color: 0, key };
@@ -304,6 +311,9 @@ pub unsafe extern "C" fn MPI_Comm_split_type(
             MPI_COMM_TYPE_HW_GUIDED | MPIX_COMM_TYPE_NEIGHBORHOOD => create::split(hold, comm, none)?,
             _ => fail!(Arg, "{split_type} is not a split type"),
         };
+        if let Some(new) = &new {
+            new.info.replace(hints);
+        }
         *out = give_if_any(hold, new)?;
         Ok(())
     })
@@ -401,7 +411,7 @@ pub unsafe extern "C" fn MPI_Comm_create_from_group(
     newcomm: *mut MPI_Comm,
 ) -> c_int {
     on_world("MPI_Comm_create_from_group", |hold| {
-        let out = out(newcomm, "newcomm")?;
+        let out = new_comm(newcomm, "newcomm")?;
         let (group, tag, hints) = (self::group(hold, group)?, tag_of(stringtag)?, hints(info)?);
         let errhandler = find(Target::Comm, errhandler)?;
         let world = hold.world.clone();

@@ -404,6 +404,7 @@ pub unsafe extern "C" fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_D
         let handle = hold.datatypes.insert(copy.clone())?;
         if let Err(error) = copy_all(hold, oldtype, of.attributes(), copy.attributes()) {
             hold.datatypes.remove(handle)?;
+            store(newtype, "newtype", MPI_DATATYPE_NULL)?;
             return Err(error);
         }
         store(newtype, "newtype", handle)

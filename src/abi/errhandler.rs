@@ -125,7 +125,8 @@ pub(super) fn handle(name: &str, mut source: Source, code: c_int) -> c_int {
                  {meaning}, error stack:\n{name}: {text}",
                 rank_in_world()
             ));
-            end_job(class & CLASS_MASK)
+            // A class of the program has a number that fits no exit code.
+            end_job(if class > CLASS_MASK { 1 } else { class })
         }
         Errhandler::User(handler) => {
             let handler = handler.clone();

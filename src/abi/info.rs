@@ -61,24 +61,33 @@ pub fn set_info(handle: MPI_Info, key: &[u8], value: &[u8]) -> Result<()> {
 
 fn with<R>(handle: MPI_Info, look: impl FnOnce(&Info) -> Result<R>) -> Result<R> {
     if handle == MPI_INFO_ENV {
-        let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
-        return look(&environment(arguments)?);
+        return look(&environment()?);
     }
     let key = key_of(handle)?;
     look(Object::Info.alive(handle, infos().get(key))?)
 }
 
-/// What MPI_INFO_ENV holds for a process with these arguments: what the process knows of itself, and,
-/// in a job, how many there are and which threads may call.
-fn environment(arguments: impl Iterator<Item = String>) -> Result<Info> {
+/// What a process with these arguments knows of itself.
+fn process(arguments: impl Iterator<Item = String>) -> Result<Info> {
     let mut info = Info::of_process(arguments);
     info.set(b"host", host::name().as_bytes())?;
+    Ok(info)
+}
+
+/// What MPI_INFO_ENV holds: what the process knows of itself, and, in a job, how many there are and which
+/// threads may call.
+fn environment() -> Result<Info> {
+    let mut info = process(arguments())?;
     if let Some(world) = current_world() {
         let ranks = world.segment().ranks().to_string();
         info.set(b"maxprocs", ranks.as_bytes())?;
         info.set(b"thread_level", LEVELS[thread_level() as usize].as_bytes())?;
     }
     Ok(info)
+}
+
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|argument| argument.to_string_lossy().into_owned())
 }
 
 fn change<R>(handle: MPI_Info, change: impl FnOnce(&mut Info) -> Result<R>) -> Result<R> {
@@ -128,21 +137,21 @@ pub unsafe extern "C" fn MPI_Info_create(info: *mut MPI_Info) -> c_int {
     })
 }
 
-/// A new info object with what MPI_INFO_ENV holds, for a program called with these arguments.
-/// MPI-4.1 §11.5.
+/// A new info object with what MPI_INFO_ENV holds of a process called with these arguments: the same before, while
+/// and after MPI is initialized. MPI-4.1 §11.5.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Info_create_env(argc: c_int, argv: *mut *mut c_char, info: *mut MPI_Info) -> c_int {
     on_any("MPI_Info_create_env", || {
         let out = out(info, "info")?;
         let given = if argv.is_null() { 0 } else { count(argc, "argc")? };
-        let arguments: Result<Vec<_>> = slice(argv, given, "argv")?
+        let given: Result<Vec<_>> = slice(argv, given, "argv")?
             .iter()
             .map(|&argument| string(argument, "argv"))
             .collect();
-        *out = give_info(match arguments?.as_slice() {
-            [] => self::info(MPI_INFO_ENV)?,
-            arguments => environment(arguments.iter().cloned())?,
+        *out = give_info(match given?.as_slice() {
+            [] => process(arguments())?,
+            given => process(given.iter().cloned())?,
         })?;
         Ok(())
     })

@@ -21,6 +21,12 @@ use std::ffi::{c_int, c_void};
 /// `Count`, `Type` (null, freed, not committed), `Buffer` for a null address that is not MPI_BOTTOM.
 #[inline(always)]
 pub fn buffer(state: &State, address: *const c_void, count: usize, datatype: MPI_Datatype) -> Result<Buffer> {
+    // Nothing is of no type, as in MPICH.
+    let datatype = if count == 0 && datatype == MPI_DATATYPE_NULL {
+        MPI_BYTE
+    } else {
+        datatype
+    };
     let datatype = state.datatypes.committed(datatype)?;
     let buffer = Buffer::typed(address.cast_mut().cast(), count, datatype);
     if address.is_null() && datatype.true_lb() == 0 && !buffer.is_empty() {

@@ -59,9 +59,9 @@ fn row(
 ) -> Result<(Option<i32>, Option<(*mut u8, usize)>)> {
     let from = self::source(comm, source)?;
     recv_tag(tag)?;
-    let datatype = hold.datatypes.committed(datatype)?;
-    let row = Buffer::row(buf.cast(), count, datatype);
-    // What is wrong with a null buffer or a wildcard is for `incoming` to say.
+    // What is wrong with the datatype, a null buffer or a wildcard is for `incoming` to say.
+    let datatype = hold.datatypes.committed(datatype).ok();
+    let row = datatype.and_then(|datatype| Buffer::row(buf.cast(), count, datatype));
     let plain = tag != MPI_ANY_TAG && source != MPI_ANY_SOURCE;
     let simple = |(address, len): &(*mut u8, usize)| (plain || !checked(hold)) && (!address.is_null() || *len == 0);
     Ok((from, row.filter(simple)))

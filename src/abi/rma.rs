@@ -364,6 +364,13 @@ pub unsafe extern "C" fn MPI_Compare_and_swap(
     win: MPI_Win,
 ) -> c_int {
     run("MPI_Compare_and_swap", win, None, |hold, window| {
+        let element = hold.datatypes.committed(datatype)?;
+        if element.contents().is_some() {
+            fail!(
+                Type,
+                "MPI_Compare_and_swap takes predefined datatypes, not derived ones"
+            );
+        }
         let origin = local(hold, (origin_addr, 1, datatype), "count")?;
         let compare = local(hold, (compare_addr, 1, datatype), "count")?;
         let result = local(hold, (result_addr.cast_const(), 1, datatype), "count")?;

@@ -58,11 +58,11 @@ pub(super) fn on_session(
     raise(name, source, error)
 }
 
-/// The level of thread support that `info` asks for.
+/// The level of thread support that `info` asks for; the highest if it says nothing, as in MPICH.
 fn level(info: MPI_Info) -> Result<c_int> {
     let hints = hints(info)?;
     let Some(asked) = hints.get(b"thread_level")? else {
-        return Ok(MPI_THREAD_SINGLE);
+        return Ok(MPI_THREAD_MULTIPLE);
     };
     match LEVELS.iter().position(|name| name.as_bytes() == asked) {
         Some(level) => Ok(level as c_int),

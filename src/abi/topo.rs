@@ -4,7 +4,7 @@
 //! Virtual topologies (MPI-4.1 §8).
 #![allow(unsafe_code)]
 
-use super::comm::{give_comm, give_if_any};
+use super::comm::{give_comm, give_if_any, new_comm};
 use super::constants::*;
 use super::edge::*;
 use super::fortran::{MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn MPI_Cart_create(
     comm_cart: *mut MPI_Comm,
 ) -> c_int {
     on_comm("MPI_Cart_create", comm_old, |hold, comm| {
-        let out = out(comm_cart, "comm_cart")?;
+        let out = new_comm(comm_cart, "comm_cart")?;
         let cart = new_cart(comm, ndims, dims, periods)?;
         let new = create::cart(hold, comm, cart, reorder != 0)?;
         *out = give_if_any(hold, new)?;
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn MPI_Cart_shift(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Cart_sub(comm: MPI_Comm, remain_dims: *const c_int, newcomm: *mut MPI_Comm) -> c_int {
     on_comm("MPI_Cart_sub", comm, |hold, comm| {
-        let out = out(newcomm, "newcomm")?;
+        let out = new_comm(newcomm, "newcomm")?;
         let remain = slice(remain_dims, cart(comm)?.dims.len(), "remain_dims")?;
         let kept: Vec<bool> = remain.iter().map(|&remain| remain != 0).collect();
         let new = create::sub(hold, comm, &kept)?;
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn MPI_Graph_create(
     comm_graph: *mut MPI_Comm,
 ) -> c_int {
     on_comm("MPI_Graph_create", comm_old, |hold, comm| {
-        let out = out(comm_graph, "comm_graph")?;
+        let out = new_comm(comm_graph, "comm_graph")?;
         let graph = new_graph(comm, nnodes, indx, edges)?;
         let new = create::graph(hold, comm, graph, reorder != 0)?;
         *out = give_if_any(hold, new)?;
@@ -365,7 +365,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_create_adjacent(
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
     on_comm("MPI_Dist_graph_create_adjacent", comm_old, |hold, comm| {
-        let out = out(comm_dist_graph, "comm_dist_graph")?;
+        let out = new_comm(comm_dist_graph, "comm_dist_graph")?;
         comm.intra()?;
         let (ins, outs) = (length(indegree, "indegree")?, length(outdegree, "outdegree")?);
         if ins > 0 && outs > 0 && unweighted(sourceweights) != unweighted(destweights) {
@@ -407,7 +407,7 @@ pub unsafe extern "C" fn MPI_Dist_graph_create(
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
     on_comm("MPI_Dist_graph_create", comm_old, |hold, comm| {
-        let out = out(comm_dist_graph, "comm_dist_graph")?;
+        let out = new_comm(comm_dist_graph, "comm_dist_graph")?;
         comm.intra()?;
         let n = length(n, "n")?;
         let sources = ranks(comm, sources, n, "sources")?;

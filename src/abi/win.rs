@@ -170,7 +170,8 @@ pub unsafe extern "C" fn MPI_Win_shared_query(
         );
         let part = window.part(rank);
         let seen = window.mapped(hold, rank)?;
-        *base = seen.unwrap_or(null_mut());
+        // Nothing lies nowhere, as in MPICH.
+        *base = seen.filter(|_| part.size > 0).unwrap_or(null_mut());
         *size = seen.map_or(0, |_| part.size as MPI_Aint);
         *unit = Displ::try_from(part.unit as i64).unwrap_or(Displ::MAX);
         Ok(())
@@ -262,7 +263,7 @@ pub unsafe extern "C" fn MPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int
 pub unsafe extern "C" fn MPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> c_int {
     on_win("MPI_Win_get_info", win, |_, window| {
         let out = out(info_used, "info_used")?;
-        *out = give_info(window.info.borrow().clone())?;
+        *out = give_info(window.info.borrow().in_use_on_window())?;
         Ok(())
     })
 }
@@ -355,7 +356,7 @@ pub unsafe extern "C" fn MPI_Win_get_attr(
 pub unsafe extern "C" fn MPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) -> c_int {
     on_win("MPI_Win_delete_attr", win, |hold, window| {
         let keyval = attr::keyval(hold, win_keyval, Owner::Win)?;
-        attr::delete(hold, win, &window.attributes, &keyval)
+        attr::delete(hold, win, &window.attributes, keyval)
     })
 }
 

@@ -39,8 +39,8 @@ pub enum Owner {
     Win,
 }
 
-/// A key and what the program wants to happen to values under it. Lives as long as a value does,
-/// though its handle may be freed before.
+/// A key and what the program wants to happen to values under it. It and its handle live as long as a value does,
+/// though the program may have freed it before (MPI-4.1 §7.7.2).
 pub struct Keyval {
     /// Its handle.
     pub handle: c_int,
@@ -54,6 +54,8 @@ pub struct Keyval {
     pub extra_state: *mut c_void,
     /// Set by the Fortran and C++ libraries.
     pub proxies: Cell<Option<(CopyProxy, DeleteProxy)>>,
+    /// The program has freed it.
+    pub freed: Cell<bool>,
 }
 
 /// How a value was given (MPI-4.1 §19.3.7); the numbers are those of MPICH's `MPIR_Attr_type`.
@@ -178,6 +180,7 @@ mod tests {
             delete: None,
             extra_state: std::ptr::null_mut(),
             proxies: Cell::new(None),
+            freed: Cell::new(false),
         })
     }
 

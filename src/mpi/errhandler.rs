@@ -90,6 +90,8 @@ pub struct Errors {
     recent: Vec<(u32, String)>,
     next: u32,
     added: Vec<Added>,
+    /// Numbers of removed ones, to be used again.
+    vacant: Vec<usize>,
 }
 
 /// A handle of a user's error handler; `MPI_Comm_get_errhandler` makes one handle stand for several.
@@ -102,6 +104,8 @@ struct Handle {
 struct Added {
     class: c_int,
     text: Option<String>,
+    /// For a class: its codes.
+    codes: usize,
     removed: bool,
 }
 
@@ -113,6 +117,7 @@ impl Errors {
             recent: Vec::new(),
             next: 0,
             added: Vec::new(),
+            vacant: Vec::new(),
         }
     }
 
@@ -176,8 +181,9 @@ impl Errors {
 
     /// A new error class.
     pub fn add_class(&mut self) -> c_int {
-        let class = ADDED | self.added.len() as c_int;
-        self.push(class)
+        let code = self.push(0);
+        self.added[(code & !ADDED) as usize].class = code;
+        code
     }
 
     /// A new error code in `class`, which may be predefined or added.
@@ -187,6 +193,9 @@ impl Errors {
     pub fn add_code(&mut self, class: c_int) -> Result<c_int> {
         if self.class(class)? != class {
             fail!(Arg, "{class} is an error code, not an error class");
+        }
+        if let Ok(added) = self.find_mut(class) {
+            added.codes += 1;
         }
         Ok(self.push(class))
     }
@@ -205,12 +214,12 @@ impl Errors {
     /// # Errors
     /// Not an added class, or codes of this class or its text still exist.
     pub fn remove_class(&mut self, class: c_int) -> Result<()> {
-        if self.find(class)?.class != class {
+        let added = self.find(class)?;
+        if added.class != class {
             fail!(Arg, "{class} is an error code, not an error class");
         }
-        let used = self.added.iter().filter(|a| !a.removed && a.class == class).count();
-        if used > 1 {
-            fail!(Arg, "error class {class} still has {} error codes", used - 1);
+        if added.codes > 0 {
+            fail!(Arg, "error class {class} still has {} error codes", added.codes);
         }
         self.remove(class)
     }
@@ -220,10 +229,15 @@ impl Errors {
     /// # Errors
     /// Not an added code, or its text still exists.
     pub fn remove_code(&mut self, code: c_int) -> Result<()> {
-        if self.find(code)?.class == code {
+        let class = self.find(code)?.class;
+        if class == code {
             fail!(Arg, "{code} is an error class, not an error code");
         }
-        self.remove(code)
+        self.remove(code)?;
+        if let Ok(added) = self.find_mut(class) {
+            added.codes -= 1;
+        }
+        Ok(())
     }
 
     fn remove(&mut self, code: c_int) -> Result<()> {
@@ -232,6 +246,7 @@ impl Errors {
             fail!(Arg, "{code} still has its text");
         }
         added.removed = true;
+        self.vacant.push((code & !ADDED) as usize);
         Ok(())
     }
 
@@ -303,12 +318,23 @@ impl Errors {
     }
 
     fn push(&mut self, class: c_int) -> c_int {
-        self.added.push(Added {
+        let added = Added {
             class,
             text: None,
+            codes: 0,
             removed: false,
-        });
-        ADDED | (self.added.len() - 1) as c_int
+        };
+        let number = match self.vacant.pop() {
+            Some(number) => {
+                self.added[number] = added;
+                number
+            }
+            None => {
+                self.added.push(added);
+                self.added.len() - 1
+            }
+        };
+        ADDED | number as c_int
     }
 
     fn find(&self, code: c_int) -> Result<&Added> {
@@ -484,6 +510,13 @@ mod tests {
         errors.remove_code(code).unwrap();
         errors.remove_class(class).unwrap();
         assert!(errors.string(code).is_err() && errors.class(class).is_err());
+        for _ in 0..1000 {
+            let class = errors.add_class();
+            let code = errors.add_code(class).unwrap();
+            errors.remove_code(code).unwrap();
+            errors.remove_class(class).unwrap();
+        }
+        assert_eq!(errors.last_used(), Some(in_predefined), "numbers are used again");
     }
 
     #[test]

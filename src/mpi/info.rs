@@ -20,6 +20,16 @@ pub const PROMISES: [&str; 5] = [
 ];
 /// Kinds of memory that buffers may lie in (MPI-4.1 §11.4.3).
 pub const MEMORY_KINDS: (&str, &str) = ("mpi_memory_alloc_kinds", "mpi,system");
+/// Hints about windows and their values where the program gives none (MPI-4.1 §12.2.1 to §12.2.3).
+pub const WINDOW_HINTS: [(&str, &str); 7] = [
+    ("no_locks", "false"),
+    ("accumulate_ordering", "rar,raw,war,waw"),
+    ("accumulate_ops", "same_op_no_op"),
+    ("mpi_accumulate_granularity", "0"),
+    ("same_size", "false"),
+    ("same_disp_unit", "false"),
+    ("alloc_shared_noncontig", "false"),
+];
 
 /// An info object. Keys and values are bytes without a final NUL, in the order they were first set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,17 +117,31 @@ impl Info {
     }
 
     /// The hints in use on a communicator for which the program gave these: every promise with its
-    /// state, the kinds of memory, and what else the program set.
+    /// state, and the kinds of memory. Others are ignored (MPI-4.1 §7.4.4).
     pub fn in_use(&self) -> Info {
         let word = |promise: &str| if self.promises(promise) { "true" } else { "false" };
         let promises = PROMISES.map(|promise| (promise, word(promise)));
-        let known = promises.into_iter().chain([MEMORY_KINDS]);
-        let entry = |(key, value): (&str, &str)| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
-        let mut all = self.clone();
-        all.update(&Info {
-            entries: known.map(entry).collect(),
-        });
-        all
+        Info::of(promises.into_iter().chain([MEMORY_KINDS]))
+    }
+
+    /// The hints in use on a window for which the program gave these; others are ignored.
+    pub fn in_use_on_window(&self) -> Info {
+        let mut used = Info::of(WINDOW_HINTS.into_iter().chain([MEMORY_KINDS]));
+        for (key, value) in &mut used.entries {
+            if let Some((_, given)) = self.entries.iter().find(|(known, _)| known == key)
+                && key != MEMORY_KINDS.0.as_bytes()
+            {
+                value.clone_from(given);
+            }
+        }
+        used
+    }
+
+    fn of<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>) -> Info {
+        let bytes = |text: &str| text.as_bytes().to_vec();
+        Info {
+            entries: entries.map(|(key, value)| (bytes(key), bytes(value))).collect(),
+        }
     }
 
     /// What is known about how this process was started, as `MPI_INFO_ENV` tells it
@@ -188,7 +212,18 @@ mod tests {
         assert_eq!(value(b"mpi_assert_exact_length").unwrap(), "false");
         assert_eq!(value(b"mpi_assert_allow_overtaking").unwrap(), "false");
         assert_eq!(value(b"mpi_memory_alloc_kinds").unwrap(), "mpi,system");
-        assert_eq!(value(b"color").unwrap(), "blue");
+        assert_eq!(value(b"color"), None, "what is not understood is ignored");
+    }
+
+    #[test]
+    fn hints_on_windows_have_defaults() {
+        let mut given = Info::default();
+        given.set(b"accumulate_ops", b"same_op").unwrap();
+        given.set(b"color", b"blue").unwrap();
+        let used = given.in_use_on_window();
+        assert_eq!(used.get(b"accumulate_ops").unwrap().unwrap(), b"same_op");
+        assert_eq!(used.get(b"accumulate_ordering").unwrap().unwrap(), b"rar,raw,war,waw");
+        assert_eq!(used.get(b"color").unwrap(), None);
     }
 
     #[test]

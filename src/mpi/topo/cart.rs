@@ -140,12 +140,14 @@ pub fn balance(nodes: i32, dims: &mut [i32]) -> Result<()> {
         }
         return Ok(());
     }
-    let mut factors = Vec::new();
-    if !split(rest as u32, open, &divisors(rest as u32), &mut factors) {
-        fail!(Intern, "{rest} has no {open} factors");
-    }
+    let mut search = Search {
+        divisors: divisors(rest as u32),
+        factors: Vec::new(),
+        best: Vec::new(),
+    };
+    search.split(rest as u32, open, usize::MAX);
     let holes = dims.iter_mut().filter(|dim| **dim == 0);
-    for (dim, factor) in holes.zip(factors) {
+    for (dim, factor) in holes.zip(search.best) {
         *dim = factor as i32;
     }
     Ok(())
@@ -161,26 +163,54 @@ fn divisors(number: u32) -> Vec<u32> {
     all
 }
 
-/// Finds `count` factors of `product`, all among `allowed`, not increasing, the largest as small as
-/// can be, then the next.
-fn split(product: u32, count: usize, allowed: &[u32], factors: &mut Vec<u32>) -> bool {
-    if count == 1 {
-        factors.push(product);
-        return allowed.contains(&product);
-    }
-    for (at, &factor) in allowed.iter().enumerate() {
-        let enough = f64::from(factor).powi(count as i32) > f64::from(product) - 0.5;
-        if !enough || !product.is_multiple_of(factor) {
-            continue;
+/// Looks for the factors that are closest to each other: the largest and the least differ as little as can be, and
+/// among such factors the least is as large as can be.
+struct Search {
+    divisors: Vec<u32>,
+    /// Tried now, not increasing.
+    factors: Vec<u32>,
+    /// The best so far; empty before the first.
+    best: Vec<u32>,
+}
+
+impl Search {
+    /// Tries all ways to add `count` factors of `product`, the divisors up to number `last`.
+    fn split(&mut self, product: u32, count: usize, last: usize) {
+        if count == 0 {
+            self.best = self.factors.clone();
+            return;
         }
-        let found = factors.len();
-        factors.push(factor);
-        if split(product / factor, count - 1, &allowed[..=at], factors) {
+        for at in 0..self.divisors.len().min(last.saturating_add(1)) {
+            let factor = self.divisors[at];
+            // The others are not larger; the last one is what is left.
+            let enough = f64::from(factor).powi(count as i32) > f64::from(product) - 0.5;
+            if !enough || !product.is_multiple_of(factor) || (count == 1 && factor != product) {
+                continue;
+            }
+            let rest = product / factor;
+            let largest = *self.factors.first().unwrap_or(&factor);
+            let least = match count {
+                1 => factor,
+                _ => factor.min((f64::from(rest).powf(1.0 / (count - 1) as f64) + 1e-6) as u32),
+            };
+            if !self.may_be_better(largest, least) {
+                continue;
+            }
+            self.factors.push(factor);
+            self.split(rest, count - 1, at);
+            self.factors.pop();
+        }
+    }
+
+    /// Whether factors from `largest` to at most `least` can be better than the best.
+    fn may_be_better(&self, largest: u32, least: u32) -> bool {
+        let (Some(best_largest), Some(best_least)) = (self.best.first(), self.best.last()) else {
             return true;
-        }
-        factors.truncate(found);
+        };
+        let spread = best_largest - best_least;
+        let least_spread = largest.saturating_sub(least);
+        least_spread < spread || least_spread == spread && least > *best_least
     }
-    false
 }
 
 #[cfg(test)]
@@ -207,6 +237,9 @@ mod tests {
         assert_eq!(balanced(12, &[4, 3]), [4, 3]);
         assert_eq!(balanced(i32::MAX, &[0, 0]), [i32::MAX, 1]);
         assert_eq!(balanced(30030, &[0, 0, 0]), [35, 33, 26]);
+        assert_eq!(balanced(7488, &[0, 0, 0]), [26, 18, 16], "closer than 24, 24, 13");
+        assert_eq!(balanced(5040, &[0, 0, 0]), [21, 16, 15], "as close as 20, 18, 14");
+        assert_eq!(balanced(1_102_701_600, &[0; 7]).iter().product::<i32>(), 1_102_701_600);
         let mut wrong = [4, 0];
         assert_eq!(balance(7, &mut wrong).unwrap_err().class(), Class::Dims);
         assert_eq!(balance(7, &mut [-1, 0]).unwrap_err().class(), Class::Dims);
