@@ -20,6 +20,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 
@@ -237,7 +238,7 @@ def suite(mpis, args):
                 versions[base] = mpis.version(base)
         begin = time.monotonic()
         rounds, failed = measure(mpis, job, args.rounds or job["rounds"], say, args.timeout) if job["mpis"] else ([], {})
-        text = words(pathlib.Path(args.prefix), job["text"]) if "text" in job else ""
+        text = words(pathlib.Path(args.prefix), job["text"], args.binaries) if "text" in job else ""
         took = time.monotonic() - begin
         say(f"{took:.0f} s" + (f", failed: {', '.join(failed)}" if failed else ""), keep=True)
         commands = {name: mpis.command(name, job) for name in job["mpis"]}
@@ -268,14 +269,21 @@ def neutral(text, places):
     return text
 
 
-def words(prefix, command):
-    """What one of our own commands prints, started in the repository."""
-    program, *options = shlex.split(command)
-    try:
-        done = subprocess.run([prefix / "bin" / program, *options], cwd=HERE.parent, capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{error}\n"
-    return done.stdout if done.returncode == 0 else f"exit status {done.returncode}: {done.stderr}"
+def words(prefix, commands, binaries=""):
+    """What the last of our own commands, joined by &&, prints. They start in the repository; FOLDER is one for their files."""
+    with tempfile.TemporaryDirectory() as folder:
+        for command in commands.split(" && "):
+            places = {"FOLDER": folder, "BINARIES": str(binaries)}
+            for name, place in places.items():
+                command = command.replace(name, place)
+            program, *options = shlex.split(command)
+            try:
+                done = subprocess.run([prefix / "bin" / program, *options], cwd=HERE.parent, capture_output=True, text=True, timeout=60)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                return f"{error}\n"
+            if done.returncode != 0:
+                return f"exit status {done.returncode}: {done.stderr}"
+    return done.stdout
 
 
 def compact(record):

@@ -292,6 +292,7 @@ class Running(unittest.TestCase):
     def test_commands_whose_words_are_the_result(self):
         self.assertEqual(compare.words(self.root / "near", "mpirun").splitlines()[1], "8 1.0")
         self.assertIn("exit status 3: broken", compare.words(self.root / "peers" / "impi", "mpiexec"))
+        self.assertIn("exit status 3: broken", compare.words(self.root / "peers" / "impi", "mpiexec && mpirun"))
         said = result([], text="nearmpi-topo --weights", mpis=[])
         said.rest["text"] = "0 10\n10 0\n"
         self.assertIn("`nearmpi-topo --weights`\n\n```\n0 10\n10 0\n```", report.page({"topo": said}, {"headline": []}, []))
