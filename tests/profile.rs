@@ -365,6 +365,44 @@ fn who_comes_late_to_a_barrier_is_named() {
 }
 
 #[test]
+fn ranks_are_placed_by_a_traced_run_and_then_by_what_it_found() {
+    let cache = std::env::temp_dir().join(format!("nearmpi-placed-{}", std::process::id()));
+    let placed = |how: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpirun"));
+        command.args(["-place", how, "-n", "2"]).env("XDG_CACHE_HOME", &cache);
+        let output = ranked(command, "messages");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // The traced run is one more, and nobody hears it.
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(out.matches("running 1 test").count(), 2, "{out}{said}");
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    if mpi::sys::cpu::allowed(0) < 2 {
+        return;
+    }
+    let first = placed("auto");
+    assert!(
+        first.contains("tracing ") && first.contains("ranks placed by "),
+        "{first}"
+    );
+    let kept: Vec<PathBuf> = std::fs::read_dir(cache.join("nearmpi"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let matrix = mpi::place::matrix::Matrix::read(&kept[0]).unwrap();
+    assert_eq!((kept.len(), matrix.ranks()), (1, 2));
+    assert_eq!((matrix.sent(0, 1), matrix.sent(1, 0)), (sum(&THERE), sum(&BACK)));
+    let again = placed("auto");
+    assert!(
+        !again.contains("tracing ") && again.contains("ranks placed by "),
+        "{again}"
+    );
+    assert!(placed("auto:5").contains("tracing "));
+    std::fs::remove_dir_all(cache).unwrap();
+}
+
+#[test]
 fn collectives_count_by_their_meaning() {
     for ranks in [4, 7] {
         let run = profiled("collectives", ranks);

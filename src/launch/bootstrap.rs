@@ -473,6 +473,20 @@ mod tests {
     }
 
     #[test]
+    fn a_task_of_srun_joins_over_the_socket_of_its_pmi2_plugin() {
+        let vars = [
+            ("SLURM_STEP_NUM_TASKS", "2"),
+            ("SLURM_PROCID", "1"),
+            ("PMI_JOBID", "7.0"),
+            ("PMI_RANK", "1"),
+            ("PMI_SIZE", "2"),
+            ("PMI_FD", "6"),
+        ];
+        let (rank, size, socket) = (1, 2, 6);
+        assert_eq!(planned(&vars, &[6]), Ok(Plan::Pmi { rank, size, socket }));
+    }
+
+    #[test]
     fn a_launcher_that_cannot_be_joined_is_named() {
         let refused = |vars: &[(&str, &str)], word: &str| {
             let sentence = planned(vars, &[]).unwrap_err();
