@@ -37,6 +37,18 @@ fn exchange(
     Ok((recv, send))
 }
 
+/// A copy of a buffer that is received into as well. With `NEARMPI_CHECK`, its receiver `to` is told the types, which
+/// the copy does not know.
+fn kept(hold: &mut Hold, comm: &Comm, out: &Buffer, to: Option<u32>, tag: i32) -> Result<Buffer> {
+    if checked(hold)
+        && let Some(to) = to
+    {
+        let (to, envelope) = pt2pt::address(comm, Plane::PointToPoint, to, tag);
+        pt2pt::types::announce(hold, to, envelope, out)?;
+    }
+    Ok(Buffer::kept(out))
+}
+
 /// Sends and receives at the same time. MPI-4.1 §3.10.
 #[apply(mpi_function_c!)]
 #[unsafe(no_mangle)]
@@ -108,13 +120,8 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
         let count = self::count(count, "count")?;
         let (out, to) = outgoing(hold, comm, buf, count, datatype, dest, sendtag)?;
         let (room, from) = incoming(hold, comm, buf, count, datatype, source, recvtag)?;
-        sendrecv(
-            hold,
-            comm,
-            (Buffer::kept(&out), to, sendtag),
-            (room, from, recvtag),
-            status,
-        )
+        let out = (kept(hold, comm, &out, to, sendtag)?, to, sendtag);
+        sendrecv(hold, comm, out, (room, from, recvtag), status)
     })
 }
 
@@ -180,7 +187,7 @@ pub unsafe extern "C" fn MPI_Isendrecv_replace(
         let count = self::count(count, "count")?;
         let (out, to) = outgoing(hold, comm, buf, count, datatype, dest, sendtag)?;
         let (room, from) = incoming(hold, comm, buf, count, datatype, source, recvtag)?;
-        let out = (Buffer::kept(&out), to, sendtag);
+        let out = (kept(hold, comm, &out, to, sendtag)?, to, sendtag);
         isendrecv(hold, comm, out, (room, from, recvtag), request)
     })
 }

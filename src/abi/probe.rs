@@ -128,7 +128,7 @@ pub unsafe extern "C" fn MPI_Mrecv(
 ) -> c_int {
     on_world("MPI_Mrecv", |hold| {
         let count = self::count(count, "count")?;
-        let room = buffer(hold, buf, count, datatype)?;
+        let room = message_buffer(hold, buf, count, datatype)?;
         let started = matched(hold, load(message, "message")?, room)?;
         store(message, "message", MPI_MESSAGE_NULL)?;
         let Some(request) = started else {
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn MPI_Imrecv(
     on_world("MPI_Imrecv", |hold| {
         let count = self::count(count, "count")?;
         load(request, "request")?;
-        let room = buffer(hold, buf, count, datatype)?;
+        let room = message_buffer(hold, buf, count, datatype)?;
         let started = matched(hold, load(message, "message")?, room)?;
         store(message, "message", MPI_MESSAGE_NULL)?;
         let key = match started {

@@ -35,6 +35,20 @@ pub fn buffer(state: &State, address: *const c_void, count: usize, datatype: MPI
     Ok(buffer)
 }
 
+/// As [`buffer`], of a message: `NEARMPI_CHECK` wants to know its types.
+///
+/// # Errors
+/// As [`buffer`].
+#[inline(always)]
+pub fn message_buffer(state: &State, address: *const c_void, count: usize, datatype: MPI_Datatype) -> Result<Buffer> {
+    let buffer = buffer(state, address, count, datatype)?;
+    if checked(state) {
+        let datatype = state.datatypes.committed(datatype)?;
+        return Ok(Buffer::of_type(address.cast_mut().cast(), count, datatype));
+    }
+    Ok(buffer)
+}
+
 #[cold]
 fn no_buffer(count: usize) -> Error {
     let text = format!("the buffer is a null pointer, but {count} elements are to be transferred");
@@ -117,7 +131,7 @@ pub fn outgoing(
 ) -> Result<(Buffer, Option<u32>)> {
     let to = dest(comm, rank)?;
     send_tag(tag)?;
-    Ok((buffer(state, address, count, datatype)?, to))
+    Ok((message_buffer(state, address, count, datatype)?, to))
 }
 
 /// Arguments of a receive: its buffer and its source.
@@ -139,7 +153,7 @@ pub fn incoming(
     if tag == MPI_ANY_TAG || rank == MPI_ANY_SOURCE {
         check_promises(state, comm, rank, tag)?;
     }
-    Ok((buffer(state, address, count, datatype)?, from))
+    Ok((message_buffer(state, address, count, datatype)?, from))
 }
 
 /// Whether NEARMPI_CHECK asks for more checks than the standard does.

@@ -4,7 +4,6 @@
 //! Receives: blocking, nonblocking and persistent (MPI-4.1 §3.2.4, §3.7.2, §3.9).
 #![allow(unsafe_code)]
 
-use super::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG};
 use super::edge::*;
 use super::pt2pt::*;
 use super::status::store_status;
@@ -59,11 +58,10 @@ fn row(
 ) -> Result<(Option<i32>, Option<(*mut u8, usize)>)> {
     let from = self::source(comm, source)?;
     recv_tag(tag)?;
-    // What is wrong with the datatype, a null buffer or a wildcard is for `incoming` to say.
+    // What is wrong with the datatype or a null buffer is for `incoming` to say, and what NEARMPI_CHECK looks at.
     let datatype = hold.datatypes.committed(datatype).ok();
     let row = datatype.and_then(|datatype| Buffer::row(buf.cast(), count, datatype));
-    let plain = tag != MPI_ANY_TAG && source != MPI_ANY_SOURCE;
-    let simple = |(address, len): &(*mut u8, usize)| (plain || !checked(hold)) && (!address.is_null() || *len == 0);
+    let simple = |(address, len): &(*mut u8, usize)| !checked(hold) && (!address.is_null() || *len == 0);
     Ok((from, row.filter(simple)))
 }
 

@@ -30,7 +30,7 @@ fn short(name: &'static str, (buf, count, datatype, dest, tag): Arguments, comm:
     let _call = world.calling(name);
     let mut hold = world.hold();
     let state: &mut State = &mut hold;
-    if state.engine.events != 0 {
+    if state.engine.careful {
         return false;
     }
     let Ok(comm) = self::comm(state, comm) else {

@@ -25,7 +25,7 @@ pub enum Layout {
     Bytes(usize),
     /// A copy of ours, in a row at the address.
     Kept(Rc<[u8]>),
-    /// `count` elements of a datatype with gaps or another order.
+    /// `count` elements of a datatype: one with gaps or another order, or any if its type is to be known.
     Typed {
         /// Number of elements.
         count: usize,
@@ -50,6 +50,11 @@ impl Buffer {
         if let Some((first, len)) = Buffer::row(address, count, datatype) {
             return Buffer::bytes(first, len);
         }
+        Buffer::of_type(address, count, datatype)
+    }
+
+    /// As [`Buffer::typed`], but the type is kept even if it has no gaps.
+    pub fn of_type(address: *mut u8, count: usize, datatype: &Rc<Datatype>) -> Buffer {
         Buffer {
             address,
             layout: Layout::Typed {
@@ -66,6 +71,15 @@ impl Buffer {
         (datatype.is_contiguous() || count == 0).then_some((first, count * datatype.size()))
     }
 
+    /// Where its bytes lie, if they lie in a row.
+    #[inline]
+    pub fn in_a_row(&self) -> Option<*mut u8> {
+        match &self.layout {
+            Layout::Bytes(_) | Layout::Kept(_) => Some(self.address),
+            Layout::Typed { count, datatype } => Buffer::row(self.address, *count, datatype).map(|(first, _)| first),
+        }
+    }
+
     /// A copy of `buffer`'s bytes in memory of ours.
     pub fn kept(buffer: &Buffer) -> Buffer {
         let mut bytes: Rc<[u8]> = vec![0; buffer.len()].into();
@@ -79,7 +93,7 @@ impl Buffer {
         }
     }
 
-    /// Whether the bytes lie in a row at the address.
+    /// Whether the bytes lie in a row at the address, whatever their type.
     #[inline]
     pub fn is_in_a_row(&self) -> bool {
         !matches!(self.layout, Layout::Typed { .. })

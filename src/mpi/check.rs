@@ -1,7 +1,8 @@
 //! What `NEARMPI_CHECK=1` looks at besides: handles that are left at the end, and buffers of operations under way
-//! that overlap (MPI-4.1 §3.7.2: nobody touches a buffer while an operation has it).
+//! that overlap (MPI-4.1 §3.7.2: nobody touches a buffer while an operation has it). The types of messages are the
+//! business of [`super::pt2pt::types`].
 
-use super::buffer::{Buffer, Layout};
+use super::buffer::Buffer;
 use super::error::Result;
 use super::request::Kind;
 use super::world::State;
@@ -68,8 +69,6 @@ impl State {
 
 /// First byte and the one behind the last.
 fn span(buffer: &Buffer) -> Option<(usize, usize)> {
-    match buffer.layout {
-        Layout::Bytes(len) if len > 0 => Some((buffer.address as usize, buffer.address as usize + len)),
-        _ => None,
-    }
+    let first = buffer.in_a_row()? as usize;
+    (!buffer.is_empty()).then(|| (first, first + buffer.len()))
 }

@@ -6,6 +6,7 @@
 
 use super::buffered::Account;
 use super::matching::{Envelope, Posted, Unexpected};
+use super::types::{Notes, Which, is_note};
 use super::unexpected::{Arriving, Stored};
 use crate::channel::packet::{Offered, Portion};
 use crate::channel::pull::Brought;
@@ -51,6 +52,10 @@ pub struct Engine {
     pub awaited: Awaited,
     /// The job's deaths and revoked communicators that this rank has dealt with.
     pub events: u32,
+    /// Whether sends take the long way: there are such events, or `NEARMPI_CHECK` looks at them.
+    pub careful: bool,
+    /// With `NEARMPI_CHECK`: the types of the messages that have come.
+    pub notes: Option<Box<Notes>>,
     /// Tests and probes in vain, in a row.
     pub vain: u32,
     /// How long a blocking receive looks at one ring.
@@ -69,6 +74,7 @@ impl Engine {
     /// An engine over `channel`, for a job of `ranks`.
     pub fn new(channel: Channel<Buffer>, ranks: u32) -> Engine {
         let glances = channel.glances();
+        let notes: Option<Box<Notes>> = (channel.settings().check > 0).then(Box::default);
         Engine {
             glances,
             channel,
@@ -83,6 +89,8 @@ impl Engine {
             told: false,
             awaited: Awaited::Several,
             events: 0,
+            careful: notes.is_some(),
+            notes,
             vain: 0,
         }
     }
@@ -199,6 +207,7 @@ impl State {
     /// # Errors
     /// A peer that left the protocol.
     pub fn give(&mut self, key: RequestKey, envelope: Envelope, stored: Stored) -> Result<bool> {
+        self.take_note(key, envelope);
         match stored {
             Stored::Few(len, bytes) => self.fill(key, envelope, bytes.as_ptr(), usize::from(len)),
             Stored::Whole(bytes) => self.fill(key, envelope, bytes.as_ptr(), bytes.len()),
@@ -216,7 +225,10 @@ impl State {
                 self.complete(key, Status::EMPTY, Some(failure::lost(envelope.source())));
             }
             Stored::Offer(offered) if self.engine.channel.claim(&offered) => self.bring(key, envelope, &offered)?,
-            Stored::Offer(_) => return Ok(false),
+            Stored::Offer(_) => {
+                self.move_note(key, None);
+                return Ok(false);
+            }
         }
         Ok(true)
     }
@@ -284,11 +296,13 @@ impl State {
     /// The same for any receive and any length.
     #[inline(never)]
     fn fill_other(&mut self, key: RequestKey, envelope: Envelope, data: *const u8, len: usize) {
+        self.take_note(key, envelope);
         let Some(receive) = self.receive(key) else { return };
         let room = receive.buffer.len();
         // SAFETY: `data` holds `len` bytes, the channel's promise or ours.
         unsafe { receive.buffer.put(0, data, len.min(room)) };
         let (status, error) = received(envelope, len, room);
+        let error = error.or(self.mismatch(key, envelope));
         self.complete(key, status, error);
     }
 
@@ -299,6 +313,9 @@ impl State {
             None => {
                 // SAFETY: the channel keeps the bytes in place until the arrival is consumed.
                 let bytes = unsafe { std::slice::from_raw_parts(data, len) };
+                if is_note(envelope) {
+                    return self.keep_note(bytes);
+                }
                 self.engine.unexpected.push(envelope, Stored::copy(bytes));
             }
         }
@@ -312,6 +329,7 @@ impl State {
             self.note_arrival(from, posted.is_some())?;
             let stream = match posted {
                 Some(key) => {
+                    self.take_note(key, envelope);
                     if let Some(receive) = self.receive(key) {
                         receive.stage = Stage::Coming(Coming {
                             from,
@@ -376,6 +394,7 @@ impl State {
             return Err(fault(Fault { from }));
         };
         let (status, error) = received(coming.envelope, coming.len, room);
+        let error = error.or(self.mismatch(token, coming.envelope));
         self.complete(token, status, error);
         Ok(())
     }
@@ -398,6 +417,7 @@ impl State {
         self.engine.channel.consume(from);
         if portion.offset + u64::from(portion.len) == portion.total {
             let (status, error) = received(coming.envelope, coming.len, buffer.len());
+            let error = error.or(self.mismatch(key, coming.envelope));
             self.complete(key, status, error);
         }
         Ok(())
@@ -440,6 +460,7 @@ impl State {
     /// Claims the offer before it takes a posted receive, so that the receive is not taken in vain.
     fn offer(&mut self, envelope: Envelope, offered: Offered) -> Result<()> {
         if !self.engine.channel.claim(&offered) {
+            self.drop_note(envelope, Which::Latest);
             return Ok(());
         }
         let posted = self.engine.posted.take(envelope);
@@ -457,6 +478,7 @@ impl State {
     /// Brings a claimed offer into the receive's buffer.
     fn bring(&mut self, key: RequestKey, envelope: Envelope, offered: &Offered) -> Result<()> {
         self.tell_awake();
+        self.take_note(key, envelope);
         let Some(receive) = self.receive(key) else {
             return Ok(());
         };
@@ -476,6 +498,7 @@ impl State {
         channel.count_brought(offered.from, envelope.0, wanted);
         if brought == Brought::Copied {
             let (status, error) = received(envelope, len, buffer.len());
+            let error = error.or(self.mismatch(key, envelope));
             self.complete(key, status, error);
         }
         Ok(())

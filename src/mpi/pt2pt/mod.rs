@@ -16,6 +16,7 @@ mod program_tests;
 mod tests;
 #[cfg(test)]
 mod threads_tests;
+pub mod types;
 pub mod unexpected;
 
 use super::buffer::{Buffer, Layout};
@@ -56,7 +57,7 @@ impl Bytes for Buffer {
 
     #[inline]
     fn in_a_row(&self) -> Option<*mut u8> {
-        self.is_in_a_row().then_some(self.address)
+        Buffer::in_a_row(self)
     }
 
     fn kept(&self) -> Self {
@@ -157,6 +158,8 @@ pub fn isend(
 ) -> Result<RequestKey> {
     if hold.is_checking() && plane == Plane::PointToPoint {
         hold.check_overlap(&buffer, false)?;
+        let (to, envelope) = address(comm, plane, dest, tag);
+        types::announce(hold, to, envelope, &buffer)?;
     }
     let key = hold.add_request(Request::new(Kind::Send(None), Some(comm.clone())))?;
     let started = start_send(hold, key, comm, plane, &buffer, dest, tag, mode);
@@ -223,13 +226,15 @@ pub fn ibsend(hold: &mut Hold, comm: &Rc<Comm>, buffer: Buffer, dest: u32, tag: 
 pub fn bsend(hold: &mut Hold, comm: &Rc<Comm>, buffer: Buffer, dest: u32, tag: i32) -> Result<()> {
     hold.check_peer(comm, Plane::PointToPoint, Some(dest))?;
     let charge = Charge::take(hold.account(comm), buffer.len())?;
+    let (to, envelope) = address(comm, Plane::PointToPoint, dest, tag);
+    if hold.is_checking() {
+        types::announce(hold, to, envelope, &buffer)?;
+    }
     let kept = Buffer::kept(&buffer);
     let mut request = Request::new(Kind::Buffered(charge), Some(comm.clone()));
     request.detached = true;
     let key = hold.add_request(request)?;
-    let to = comm.peers().world(dest);
-    let envelope = Envelope::new(comm.context_on(Plane::PointToPoint), comm.rank, tag).0;
-    if hold.engine.channel.send(to, envelope, &kept, key).map_err(fault)? == Sent::Done {
+    if hold.engine.channel.send(to, envelope.0, &kept, key).map_err(fault)? == Sent::Done {
         hold.complete(key, Status::EMPTY, None);
     }
     Ok(())
@@ -399,6 +404,7 @@ pub fn imrecv(hold: &mut Hold, matched: RequestKey, buffer: Buffer) -> Result<Re
     };
     let receive = Kind::Recv(Receive::new(buffer));
     let key = hold.add_request(Request::new(receive, comm))?;
+    hold.move_note(matched, Some(key));
     if !hold.give(key, envelope, stored)? {
         let error = Error::new(Class::Other, "the matched message was cancelled by its sender");
         hold.complete(key, Status::EMPTY, Some(error));

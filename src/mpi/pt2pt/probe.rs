@@ -1,6 +1,7 @@
 //! Probing: what has come, without receiving it (MPI-4.1 §3.8).
 
 use super::matching::{Envelope, Pattern};
+use super::types::Which;
 use super::unexpected::Stored;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
@@ -87,7 +88,9 @@ fn extract(hold: &mut Hold, comm: &Rc<Comm>, source: i32, tag: i32) -> Result<Op
     match hold.engine.unexpected.take(pattern(comm, source, tag)) {
         Some((envelope, stored)) => {
             let request = Request::new(Kind::Matched(envelope, stored), Some(comm.clone()));
-            hold.add_request(request).map(Some)
+            let key = hold.add_request(request)?;
+            hold.take_note(key, envelope);
+            Ok(Some(key))
         }
         None => Ok(None),
     }
@@ -110,6 +113,7 @@ impl State {
             if let Stored::Offer(offered) = stored
                 && !self.engine.channel.stands(offered)
             {
+                self.drop_note(envelope, Which::First);
                 self.engine.unexpected.take(pattern);
                 continue;
             }
