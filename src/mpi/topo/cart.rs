@@ -2,6 +2,7 @@
 
 use crate::fail;
 use crate::mpi::error::Result;
+use std::cmp::Ordering;
 
 /// A grid of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,8 +164,8 @@ fn divisors(number: u32) -> Vec<u32> {
     all
 }
 
-/// Looks for the factors that are closest to each other: the largest and the least differ as little as can be, and
-/// among such factors the least is as large as can be.
+/// Looks for the factors that are closest to each other: the largest and the least differ as little as can be; among
+/// such factors the least is as large as can be, then the one before it, and so on.
 struct Search {
     divisors: Vec<u32>,
     /// Tried now, not increasing.
@@ -177,7 +178,9 @@ impl Search {
     /// Tries all ways to add `count` factors of `product`, the divisors up to number `last`.
     fn split(&mut self, product: u32, count: usize, last: usize) {
         if count == 0 {
-            self.best = self.factors.clone();
+            if self.is_better() {
+                self.best.clone_from(&self.factors);
+            }
             return;
         }
         for at in 0..self.divisors.len().min(last.saturating_add(1)) {
@@ -209,7 +212,21 @@ impl Search {
         };
         let spread = best_largest - best_least;
         let least_spread = largest.saturating_sub(least);
-        least_spread < spread || least_spread == spread && least > *best_least
+        least_spread < spread || least_spread == spread && least >= *best_least
+    }
+
+    /// Whether the factors are better than the best.
+    fn is_better(&self) -> bool {
+        let spread = |factors: &[u32]| factors[0] - factors[factors.len() - 1];
+        let from_least = |factors: &[u32]| factors.iter().rev().copied().collect::<Vec<u32>>();
+        if self.best.is_empty() {
+            return true;
+        }
+        match spread(&self.factors).cmp(&spread(&self.best)) {
+            Ordering::Less => true,
+            Ordering::Equal => from_least(&self.factors) > from_least(&self.best),
+            Ordering::Greater => false,
+        }
     }
 }
 
@@ -239,6 +256,11 @@ mod tests {
         assert_eq!(balanced(30030, &[0, 0, 0]), [35, 33, 26]);
         assert_eq!(balanced(7488, &[0, 0, 0]), [26, 18, 16], "closer than 24, 24, 13");
         assert_eq!(balanced(5040, &[0, 0, 0]), [21, 16, 15], "as close as 20, 18, 14");
+        assert_eq!(
+            balanced(98784, &[0; 5]),
+            [14, 14, 9, 8, 7],
+            "as close as 14, 12, 12, 7, 7"
+        );
         assert_eq!(balanced(1_102_701_600, &[0; 7]).iter().product::<i32>(), 1_102_701_600);
         let mut wrong = [4, 0];
         assert_eq!(balance(7, &mut wrong).unwrap_err().class(), Class::Dims);
