@@ -3,7 +3,8 @@
 //! both addresses.
 //!
 //! The loops of the predefined reduction operations, one for each operation and representation
-//! (MPI-4.1 §6.9.2 to §6.9.4). They read and write unaligned, and LLVM vectorises them.
+//! (MPI-4.1 §6.9.2 to §6.9.4). They read and write unaligned, and LLVM vectorises them: once for every CPU, and
+//! once for those with AVX2, where comparisons and products of integers fit into vectors too. Both give the same bits.
 #![allow(unsafe_code)]
 
 use crate::mpi::datatype::basic::{Basic, OpClass, Repr};
@@ -89,6 +90,11 @@ impl Builtin {
 
 /// The kernel of `builtin` on elements of `basic`, if it is defined there. Cost: a table look-up.
 pub fn find(builtin: Builtin, basic: &Basic) -> Option<Kernel> {
+    find_for(is_wide(), builtin, basic)
+}
+
+/// As [`find`], for a CPU with AVX2 if `wide`.
+fn find_for(wide: bool, builtin: Builtin, basic: &Basic) -> Option<Kernel> {
     if !builtin.takes(basic.class) {
         return None;
     }
@@ -97,22 +103,22 @@ pub fn find(builtin: Builtin, basic: &Basic) -> Option<Kernel> {
         Builtin::NoOp => Some(nothing),
         Builtin::Minloc | Builtin::Maxloc => located(builtin == Builtin::Maxloc, basic.repr),
         _ => match basic.repr {
-            Repr::I8 => integer::<i8>(builtin),
-            Repr::I16 => integer::<i16>(builtin),
-            Repr::I32 => integer::<i32>(builtin),
-            Repr::I64 => integer::<i64>(builtin),
-            Repr::I128 => integer::<i128>(builtin),
-            Repr::U8 | Repr::Bool => integer::<u8>(builtin),
-            Repr::U16 => integer::<u16>(builtin),
-            Repr::U32 => integer::<u32>(builtin),
-            Repr::U64 => integer::<u64>(builtin),
-            Repr::F16 => floating::<f16>(builtin),
-            Repr::BF16 => floating::<bf16>(builtin),
-            Repr::F32 => floating::<f32>(builtin),
-            Repr::F64 => floating::<f64>(builtin),
-            Repr::C16 => complex::<f16>(builtin),
-            Repr::C32 => complex::<f32>(builtin),
-            Repr::C64 => complex::<f64>(builtin),
+            Repr::I8 => integer::<i8>(wide, builtin),
+            Repr::I16 => integer::<i16>(wide, builtin),
+            Repr::I32 => integer::<i32>(wide, builtin),
+            Repr::I64 => integer::<i64>(wide, builtin),
+            Repr::I128 => integer::<i128>(wide, builtin),
+            Repr::U8 | Repr::Bool => integer::<u8>(wide, builtin),
+            Repr::U16 => integer::<u16>(wide, builtin),
+            Repr::U32 => integer::<u32>(wide, builtin),
+            Repr::U64 => integer::<u64>(wide, builtin),
+            Repr::F16 => floating::<f16>(wide, builtin),
+            Repr::BF16 => floating::<bf16>(wide, builtin),
+            Repr::F32 => floating::<f32>(wide, builtin),
+            Repr::F64 => floating::<f64>(wide, builtin),
+            Repr::C16 => complex::<f16>(wide, builtin),
+            Repr::C32 => complex::<f32>(wide, builtin),
+            Repr::C64 => complex::<f64>(wide, builtin),
             repr => c_kernel(builtin, repr),
         },
     }
@@ -134,15 +140,52 @@ unsafe fn each<T: Copy>(left: *const u8, right: *mut u8, count: usize, op: impl 
     }
 }
 
-/// Defines kernels `name::<T>` from what they do to two elements.
+/// Defines kernels `name::<T>` from what they do to two elements, and the same in module `wide` for CPUs with AVX2.
 macro_rules! kernels {
-    ($($(#[$attribute:meta])* $name:ident<$bound:ident>($a:ident, $b:ident: $element:ty) $body:expr;)*) => {$(
-        $(#[$attribute])*
-        unsafe extern "C" fn $name<T: $bound>(left: *const u8, right: *mut u8, count: usize) {
-            // SAFETY: the caller's promise, passed on.
-            unsafe { each::<$element>(left, right, count, |$a, $b| $body) }
+    ($($(#[$attribute:meta])* $name:ident<$bound:ident>($a:ident, $b:ident: $element:ty) $body:expr;)*) => {
+        $(
+            $(#[$attribute])*
+            unsafe extern "C" fn $name<T: $bound>(left: *const u8, right: *mut u8, count: usize) {
+                // SAFETY: the caller's promise, passed on.
+                unsafe { each::<$element>(left, right, count, #[inline(always)] |$a, $b| $body) }
+            }
+        )*
+
+        #[cfg(target_arch = "x86_64")]
+        mod wide {
+            use super::{Integer, Number, each};
+            $(
+                $(#[$attribute])*
+                #[target_feature(enable = "avx2")]
+                pub unsafe extern "C" fn $name<T: $bound>(left: *const u8, right: *mut u8, count: usize) {
+                    // SAFETY: the caller's promise, passed on.
+                    unsafe { each::<$element>(left, right, count, #[inline(always)] |$a, $b| $body) }
+                }
+            )*
         }
-    )*};
+    };
+}
+
+/// Whether this CPU runs the kernels of module `wide`.
+#[inline]
+fn is_wide() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx2");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Kernel `name::<T>` for this CPU, if `wide` for one with AVX2.
+macro_rules! kernel {
+    ($wide:ident, $name:ident) => {{
+        #[cfg(target_arch = "x86_64")]
+        if $wide {
+            return Some(wide::$name::<T>);
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = $wide;
+        $name::<T>
+    }};
 }
 
 kernels! {
@@ -182,36 +225,36 @@ fn replace(extent: usize) -> Option<Kernel> {
     })
 }
 
-fn integer<T: Integer>(builtin: Builtin) -> Option<Kernel> {
+fn integer<T: Integer>(wide: bool, builtin: Builtin) -> Option<Kernel> {
     Some(match builtin {
-        Builtin::Max => max::<T>,
-        Builtin::Min => min::<T>,
-        Builtin::Sum => sum::<T>,
-        Builtin::Prod => prod::<T>,
-        Builtin::Land => land::<T>,
-        Builtin::Lor => lor::<T>,
-        Builtin::Lxor => lxor::<T>,
-        Builtin::Band => band::<T>,
-        Builtin::Bor => bor::<T>,
-        Builtin::Bxor => bxor::<T>,
+        Builtin::Max => kernel!(wide, max),
+        Builtin::Min => kernel!(wide, min),
+        Builtin::Sum => kernel!(wide, sum),
+        Builtin::Prod => kernel!(wide, prod),
+        Builtin::Land => kernel!(wide, land),
+        Builtin::Lor => kernel!(wide, lor),
+        Builtin::Lxor => kernel!(wide, lxor),
+        Builtin::Band => kernel!(wide, band),
+        Builtin::Bor => kernel!(wide, bor),
+        Builtin::Bxor => kernel!(wide, bxor),
         _ => return None,
     })
 }
 
-fn floating<T: Number>(builtin: Builtin) -> Option<Kernel> {
+fn floating<T: Number>(wide: bool, builtin: Builtin) -> Option<Kernel> {
     Some(match builtin {
-        Builtin::Max => max::<T>,
-        Builtin::Min => min::<T>,
-        Builtin::Sum => sum::<T>,
-        Builtin::Prod => prod::<T>,
+        Builtin::Max => kernel!(wide, max),
+        Builtin::Min => kernel!(wide, min),
+        Builtin::Sum => kernel!(wide, sum),
+        Builtin::Prod => kernel!(wide, prod),
         _ => return None,
     })
 }
 
-fn complex<T: Number>(builtin: Builtin) -> Option<Kernel> {
+fn complex<T: Number>(wide: bool, builtin: Builtin) -> Option<Kernel> {
     Some(match builtin {
-        Builtin::Sum => complex_sum::<T>,
-        Builtin::Prod => complex_prod::<T>,
+        Builtin::Sum => kernel!(wide, complex_sum),
+        Builtin::Prod => kernel!(wide, complex_prod),
         _ => return None,
     })
 }
@@ -496,6 +539,37 @@ mod tests {
         let long = |value, index: i32| [f80(value), index as u32 as u128];
         let got = apply(Builtin::Minloc, "MPI_LONG_DOUBLE_INT", &[long(4, 2)], &[long(4, 1)]);
         assert_eq!((f80_bits(got[0][0]), got[0][1] as u32), (f80(4), 1));
+    }
+
+    /// Bytes that are no NaNs and no traps in any representation: small positive numbers.
+    fn operands(len: usize, seed: usize) -> Vec<u8> {
+        (0..len).map(|at| ((at * 37 + seed * 11) % 63) as u8).collect()
+    }
+
+    #[test]
+    fn kernels_for_wide_vectors_give_the_same_bits() {
+        if !is_wide() {
+            return;
+        }
+        for basic in BASICS {
+            for builtin in BUILTINS {
+                let (Some(narrow), Some(wide)) = (find_for(false, builtin, basic), find_for(true, builtin, basic))
+                else {
+                    continue;
+                };
+                for count in [1, 7, 16, 67] {
+                    let len = count * basic.extent;
+                    let left = operands(len, 1);
+                    let (mut one, mut other) = (operands(len, 2), operands(len, 2));
+                    // SAFETY: rows of `count` elements.
+                    unsafe {
+                        narrow(left.as_ptr(), one.as_mut_ptr(), count);
+                        wide(left.as_ptr(), other.as_mut_ptr(), count);
+                    }
+                    assert_eq!(one, other, "{builtin:?} on {count} of {}", basic.name);
+                }
+            }
+        }
     }
 
     #[test]
