@@ -2,9 +2,8 @@
 //! else as a schedule.
 
 use super::args::{Blocks, Data, Reduction, Root, reduction_signature};
-use super::board::long::{self, Where};
 use super::board::reductions::{self, Elements};
-use super::board::{self, Boards, long_reductions, moves};
+use super::board::{self, Boards, Where, long, long_reductions, moves};
 use super::machine::{self, Operation, is_crowded};
 use super::plan;
 use super::signature::{Call, Signature};
@@ -15,6 +14,9 @@ use std::rc::Rc;
 
 /// Ranks up to which each reads all before it in a prefix reduction of long vectors.
 const FEW_SCAN: usize = 8;
+
+/// Smallest pieces, in bytes: a turn costs as much as copying these.
+const LEAST: usize = 1024;
 
 /// What a collective call is to do.
 pub enum Task {
@@ -78,15 +80,73 @@ pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
     machine::run(hold, operation)
 }
 
+/// Up to how many bytes of a rank a collective goes which way, the same for all ranks of a job. What goes neither by
+/// boards nor by one copy becomes a schedule.
+struct Limits {
+    /// Shown at a time, and the length of pieces.
+    near: usize,
+    /// Shown to ranks that all take from all.
+    direct: usize,
+    /// In pieces: gathers and prefix reductions; broadcasts where each rank has a CPU, because two can copy by messages.
+    short: usize,
+    /// In pieces: reductions to a root; broadcasts where ranks share CPUs.
+    long: usize,
+    /// In pieces: reductions to all.
+    shared: usize,
+    /// What is longer may be copied once where readers share the work.
+    far: bool,
+    /// And elsewhere, and nothing goes in pieces.
+    always: bool,
+}
+
+impl Limits {
+    #[inline]
+    fn of(hold: &Hold) -> Limits {
+        let settings = hold.engine.channel.settings();
+        let crowded = is_crowded(hold);
+        let near = (settings.board_max as usize).min(board::MOST);
+        let can = near > 0 && settings.one_copy != 0;
+        let (far, always) = match settings.board_one_copy {
+            0 => (false, false),
+            1 => (can && !crowded, false),
+            _ => (can, can),
+        };
+        let pieces = if near >= LEAST && !always {
+            settings.board_pieces as usize
+        } else {
+            0
+        };
+        let short = near.max(pieces);
+        let long = near.max(pieces.saturating_mul(4));
+        Limits {
+            near,
+            direct: if crowded {
+                near
+            } else {
+                near.min(settings.board_direct as usize)
+            },
+            short,
+            long,
+            shared: if far && !crowded { near } else { long },
+            far,
+            always,
+        }
+    }
+}
+
 /// Does `task` by boards; `None` for one that goes as a schedule. All members decide alike.
 #[inline]
 fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task) -> Option<Result<()>> {
-    let settings = hold.engine.channel.settings();
-    let near = (settings.board_max as usize).min(board::MOST);
-    let (share_min, far) = (
-        settings.share_min as usize,
-        settings.one_copy * settings.board_one_copy != 0 && near > 0,
-    );
+    let Limits {
+        near,
+        direct,
+        short,
+        long,
+        shared,
+        far,
+        always,
+    } = Limits::of(hold);
+    let share_min = hold.engine.channel.settings().share_min as usize;
     let size = comm.size() as usize;
     let at = |signature| Where {
         comm,
@@ -95,13 +155,13 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         near,
     };
     match task {
-        Task::Barrier(call) => Some(moves::barrier(hold, comm, boards, Signature::of(*call))),
+        Task::Barrier(call) => Some(moves::barrier(hold, at(Signature::of(*call)))),
         Task::Bcast(Root::Rank(root), data) => {
             let signature = Signature::of(Call::Bcast).with((*root).into()).with(data.len() as u64);
             let buffer = data.buffer();
-            match data.len() <= near {
-                true => Some(moves::bcast(hold, comm, boards, signature, *root, &buffer)),
-                false => far.then(|| long::bcast(hold, at(signature), *root, &buffer)),
+            match data.len() <= if is_crowded(hold) { long } else { short } {
+                true => Some(moves::bcast(hold, at(signature), *root, &buffer)),
+                false => always.then(|| long::bcast(hold, at(signature), *root, &buffer)),
             }
         }
         Task::Allreduce(reduction) => {
@@ -109,11 +169,11 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let signature = reduction_signature(Call::Allreduce, reduction);
             match elements.size() {
                 0 => Some(Ok(())),
-                len if len > near => far.then(|| long_reductions::allreduce(hold, at(signature), &elements)),
-                len if len >= share_min && reduction.count >= size => {
-                    Some(reductions::allreduce_shared(hold, comm, boards, signature, &elements))
+                len if len > shared => far.then(|| long_reductions::allreduce(hold, at(signature), &elements)),
+                len if len > near || (len >= share_min && reduction.count >= size) => {
+                    Some(reductions::allreduce_shared(hold, at(signature), &elements))
                 }
-                _ => Some(reductions::allreduce(hold, comm, boards, signature, &elements)),
+                _ => Some(reductions::allreduce(hold, at(signature), &elements)),
             }
         }
         Task::Reduce(Root::Rank(root), reduction) => {
@@ -121,8 +181,8 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let signature = reduction_signature(Call::Reduce, reduction).with((*root).into());
             match elements.size() {
                 0 => Some(Ok(())),
-                len if len > near => far.then(|| long_reductions::reduce(hold, at(signature), *root, &elements)),
-                _ => Some(reductions::reduce(hold, comm, boards, signature, *root, &elements)),
+                len if len > long => always.then(|| long_reductions::reduce(hold, at(signature), *root, &elements)),
+                _ => Some(reductions::reduce(hold, at(signature), *root, &elements)),
             }
         }
         Task::ReduceScatter(reduction, counts) => {
@@ -136,9 +196,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 }
                 _ => {
                     let block = block(comm.rank);
-                    Some(reductions::reduce_scatter(
-                        hold, comm, boards, signature, &elements, block,
-                    ))
+                    Some(reductions::reduce_scatter(hold, at(signature), &elements, block))
                 }
             }
         }
@@ -148,10 +206,9 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let signature = reduction_signature(call, reduction);
             match elements.size() {
                 0 => Some(Ok(())),
-                len if len > near => {
-                    (far && size <= FEW_SCAN).then(|| long_reductions::scan(hold, at(signature), &elements, *exclusive))
-                }
-                _ => Some(reductions::scan(hold, comm, boards, signature, &elements, *exclusive)),
+                len if len > short => (always && size <= FEW_SCAN)
+                    .then(|| long_reductions::scan(hold, at(signature), &elements, *exclusive)),
+                _ => Some(reductions::scan(hold, at(signature), &elements, *exclusive)),
             }
         }
         Task::Gather(Root::Rank(root), send, recv, regular) => {
@@ -159,11 +216,16 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let buffer = send.as_ref().map(Data::buffer);
             let len = block(send.as_ref(), recv.as_ref()).filter(|_| *regular);
             match len {
-                Some(len) if len <= near => {
+                Some(len) if len <= short => {
+                    // All agree on the number of pieces.
+                    let signature = match len > near {
+                        true => signature.with(len as u64),
+                        false => signature,
+                    };
                     let (send, recv) = (buffer.as_ref(), recv.as_ref());
-                    Some(moves::gather(hold, comm, boards, signature, send, recv))
+                    Some(moves::gather(hold, at(signature), len, send, recv))
                 }
-                _ => far.then(|| long::gather(hold, at(signature), *root, buffer.as_ref(), recv.as_ref())),
+                _ => always.then(|| long::gather(hold, at(signature), *root, buffer.as_ref(), recv.as_ref())),
             }
         }
         Task::Scatter(Root::Rank(root), send, recv, regular) => {
@@ -171,9 +233,9 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let buffer = recv.as_ref().map(Data::buffer);
             let len = block(recv.as_ref(), send.as_ref()).filter(|_| *regular);
             match len {
-                Some(len) if len.saturating_mul(size) <= near => {
+                Some(len) if len.saturating_mul(size - 1) <= direct && len.saturating_mul(size) <= near => {
                     let (send, recv) = ((len, send.as_ref()), buffer.as_ref());
-                    Some(moves::scatter(hold, comm, boards, signature, *root, send, recv))
+                    Some(moves::scatter(hold, at(signature), *root, send, recv))
                 }
                 _ => far.then(|| long::scatter(hold, at(signature), *root, send.as_ref(), buffer.as_ref())),
             }
@@ -181,17 +243,17 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         Task::Allgather(send, recv) => {
             let signature = Signature::of(Call::Allgather);
             let send = send.as_ref().map(Data::buffer);
-            match recv.largest() <= near {
-                true => Some(moves::allgather(hold, comm, boards, signature, send.as_ref(), recv)),
+            match recv.largest() <= direct {
+                true => Some(moves::allgather(hold, at(signature), send.as_ref(), recv)),
                 false => far.then(|| long::allgather(hold, at(signature), send.as_ref(), recv)),
             }
         }
         Task::Alltoall(send, recv) => {
             let signature = Signature::of(Call::Alltoall);
             match recv.block() {
-                Some(len) if len.saturating_mul(size) <= near => {
+                Some(len) if len.saturating_mul(size - 1) <= direct && len.saturating_mul(size) <= near => {
                     let send = (len, send.as_ref());
-                    Some(moves::alltoall(hold, comm, boards, signature, send, recv))
+                    Some(moves::alltoall(hold, at(signature), send, recv))
                 }
                 _ => far.then(|| long::alltoall(hold, at(signature), send.as_ref(), recv)),
             }

@@ -1,11 +1,12 @@
 //! Collectives on plain bytes for the library's own use (communicator creation, start and end).
 //! All but [`barrier`] work on the local group of an intracommunicator.
 
+use super::board::{self, Where};
 use super::call::{self, Task};
 use super::machine::{Operation, run};
 use super::schedule::{Area, Base, Member, Schedule};
 use super::signature::{Call, Signature};
-use super::{allgather, bcast, board, gather};
+use super::{allgather, bcast, gather};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
@@ -36,7 +37,13 @@ pub fn bcast_bytes(hold: &mut Hold, comm: &Rc<Comm>, root: u32, bytes: &mut [u8]
     if let Some(boards) = board::of(hold, comm).filter(|_| bytes.len() <= board::MOST) {
         hold.check_peer(comm, Plane::Collective, None)?;
         let data = Buffer::bytes(bytes.as_mut_ptr(), bytes.len());
-        let outcome = board::moves::bcast(hold, comm, boards, Signature::of(Call::Internal), root, &data);
+        let at = Where {
+            comm,
+            boards,
+            signature: Signature::of(Call::Internal),
+            near: board::MOST,
+        };
+        let outcome = board::moves::bcast(hold, at, root, &data);
         return outcome.inspect_err(|_| boards.give_up(hold, comm));
     }
     let data = Area::bytes(Base::Recv, 0).slice(0, bytes.len());

@@ -7,41 +7,14 @@
 #![allow(unsafe_code)]
 
 use super::far::{Offer, Reader, WHOLE};
-use super::{Boards, ENTRY, MOST, Turn};
+use super::moves::keep;
+use super::{ENTRY, MOST, Turn, Where};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Blocks;
-use crate::mpi::coll::machine;
-use crate::mpi::coll::signature::Signature;
-use crate::mpi::comm::Comm;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
-use std::rc::Rc;
 
-/// Where an operation takes place.
-#[derive(Clone, Copy)]
-pub struct Where<'a> {
-    /// On which communicator.
-    pub comm: &'a Rc<Comm>,
-    /// Its boards.
-    pub boards: &'a Rc<Boards>,
-    /// What the call says of itself.
-    pub signature: Signature,
-    /// Bytes up to which data are shown rather than offered.
-    pub near: usize,
-}
-
-impl<'a> Where<'a> {
-    /// The next turn.
-    pub fn turn(&self) -> Turn<'a> {
-        Turn::begin(self.comm, self.boards, self.signature)
-    }
-
-    /// The other ranks, from the one behind this one on.
-    pub fn others(&self) -> impl Iterator<Item = u32> + Clone + use<> {
-        let (rank, size) = (self.comm.rank, self.comm.size());
-        (1..size).map(move |step| (rank + step) % size)
-    }
-
+impl Where<'_> {
     /// Shows `buffer`, or offers it to `readers`.
     fn present(
         &self,
@@ -212,12 +185,4 @@ pub fn alltoall(hold: &mut Hold, at: Where, send: Option<&Blocks>, recv: &Blocks
     });
     turn.seen_all();
     turn.end(hold, outcome, offer.as_ref())
-}
-
-/// Copies the block that a rank has for itself, unless it is in place.
-fn keep(from: Option<&Buffer>, to: Option<&Buffer>) {
-    if let (Some(from), Some(to)) = (from, to) {
-        // SAFETY: the program's buffers, which do not overlap.
-        unsafe { machine::copy(from, to) };
-    }
 }

@@ -6,8 +6,8 @@
 //! block through the cache, in the order of the ranks from the last one down.
 #![allow(unsafe_code)]
 
+use super::Where;
 use super::far::{BLOCK, Offer, Reader, WHOLE};
-use super::long::Where;
 use super::reductions::Elements;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Reduction;
@@ -98,7 +98,7 @@ impl Elements<'_> {
     }
 
     fn is_in_place(&self) -> bool {
-        self.reduction.send.is_none()
+        self.send.is_none()
     }
 }
 
@@ -108,7 +108,7 @@ impl Elements<'_> {
 /// # Errors
 /// `Other`: a member is in another call, or has another number of elements.
 pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
-    let part = |rank| share(elements.reduction.count, at.comm.size(), rank);
+    let part = |rank| share(elements.count, at.comm.size(), rank);
     let result = |rank| {
         let (first, count) = part(rank);
         elements.result(first, count)
@@ -135,7 +135,7 @@ pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> 
 /// # Errors
 /// As [`allreduce`].
 pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Result<()> {
-    let part = |rank| share(elements.reduction.count, at.comm.size(), rank);
+    let part = |rank| share(elements.count, at.comm.size(), rank);
     let (first, count) = part(at.comm.rank);
     if at.comm.rank == root {
         let mine = elements.result(first, count);
@@ -167,7 +167,7 @@ pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Res
 /// As [`allreduce`].
 pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: impl Fn(u32) -> Part) -> Result<()> {
     let len = elements.bytes(block(at.comm.rank)).1;
-    let recv = elements.reduction.recv;
+    let recv = elements.recv;
     if !elements.is_in_place() {
         return elements.reduce_parts(hold, at, block, recv, true);
     }
@@ -185,8 +185,8 @@ pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: im
 /// # Errors
 /// As [`allreduce`].
 pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) -> Result<()> {
-    let (me, size, recv) = (at.comm.rank, at.comm.size(), elements.reduction.recv);
-    let whole = (0, elements.reduction.count);
+    let (me, size, recv) = (at.comm.rank, at.comm.size(), elements.recv);
+    let whole = (0, elements.count);
     let turn = at.turn();
     let offer = Offer::whole(&elements.operand(), (me + 1..size).map(|rank| (rank, WHOLE)));
     turn.offer(hold, &offer)?;

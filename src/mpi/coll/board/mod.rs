@@ -81,6 +81,33 @@ struct Member {
     world: u32,
 }
 
+/// Where an operation takes place.
+#[derive(Clone, Copy)]
+pub struct Where<'a> {
+    /// On which communicator.
+    pub comm: &'a Rc<Comm>,
+    /// Its boards.
+    pub boards: &'a Rc<Boards>,
+    /// What the call says of itself.
+    pub signature: Signature,
+    /// Bytes up to which data are shown rather than offered, and shown at a time where they go in pieces.
+    pub near: usize,
+}
+
+impl<'a> Where<'a> {
+    /// The next turn.
+    #[inline]
+    pub fn turn(&self) -> Turn<'a> {
+        Turn::begin(self.comm, self.boards, self.signature)
+    }
+
+    /// The other ranks, from the one behind this one on.
+    pub fn others(&self) -> impl Iterator<Item = u32> + Clone + use<> {
+        let (rank, size) = (self.comm.rank, self.comm.size());
+        (1..size).map(move |step| (rank + step) % size)
+    }
+}
+
 /// One turn of this rank.
 pub struct Turn<'a> {
     comm: &'a Rc<Comm>,
@@ -325,11 +352,11 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// Shows a block of `len` bytes for each member.
+    /// Shows a block of `len` bytes for each member, but for the one that is `skipped` because nobody takes it.
     ///
     /// # Errors
     /// As [`Turn::show`].
-    pub fn show_blocks(&self, hold: &mut Hold, len: usize, blocks: &Blocks) -> Result<()> {
+    pub fn show_blocks(&self, hold: &mut Hold, len: usize, blocks: &Blocks, skipped: Option<u32>) -> Result<()> {
         if let Some(sent) = blocks.block().filter(|&sent| sent != len) {
             let class = if sent > len { Class::Truncate } else { Class::Other };
             let text = format!("a rank's block for itself has {sent} bytes, but the room for it {len}");
@@ -337,6 +364,9 @@ impl<'a> Turn<'a> {
         }
         self.show_with(hold, len * self.size() as usize, |room| {
             for rank in 0..self.size() {
+                if skipped == Some(rank) {
+                    continue;
+                }
                 let block = blocks.buffer(rank);
                 let at = room.wrapping_add(rank as usize * len);
                 // SAFETY: the room has `len` bytes for each block, which the program owns.

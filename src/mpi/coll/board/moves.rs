@@ -1,24 +1,27 @@
-//! Operations that move data, by boards (MPI-4.1 §6.3 to §6.8). A block that a rank keeps for itself it
-//! takes from its own board, like those of the others.
+//! # Safety
+//! Copies between what is shown and buffers of the program, which do not overlap, as the caller of an operation
+//! promises, and have as many bytes as the pieces that are cut from them.
+//!
+//! Operations that move data, by boards (MPI-4.1 §6.3 to §6.8). Where only the root waits, long data go in pieces:
+//! while it takes one, the others show the next.
+#![allow(unsafe_code)]
 
-use super::{Boards, Turn};
+use super::{Turn, Where};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Blocks;
-use crate::mpi::coll::signature::Signature;
-use crate::mpi::comm::Comm;
+use crate::mpi::coll::machine;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
-use std::rc::Rc;
 
 /// Everybody shows that it is here and looks at everybody else.
 /// Cost: one line to show, p - 1 to look at, all at once.
 ///
 /// # Errors
 /// `Other`: a member is in another call.
-pub fn barrier(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, signature: Signature) -> Result<()> {
-    let turn = Turn::begin(comm, boards, signature);
+pub fn barrier(hold: &mut Hold, at: Where) -> Result<()> {
+    let turn = at.turn();
     turn.show_with(hold, 0, |_| ())?;
-    for rank in (0..turn.size()).filter(|&rank| rank != comm.rank) {
+    for rank in (0..turn.size()).filter(|&rank| rank != at.comm.rank) {
         turn.see(hold, rank, Some(0))?;
     }
     turn.seen_all();
@@ -27,51 +30,75 @@ pub fn barrier(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, signature:
 }
 
 /// The root shows its data and does not wait.
-/// Cost: n bytes written once, and read by each of the others.
+/// Cost: n bytes written once, and read by each of the others, a turn for each piece.
 ///
 /// # Errors
 /// `Other`: the root is in another call.
-pub fn bcast(
-    hold: &mut Hold,
-    comm: &Rc<Comm>,
-    boards: &Rc<Boards>,
-    signature: Signature,
-    root: u32,
-    data: &Buffer,
-) -> Result<()> {
-    let turn = Turn::begin(comm, boards, signature);
-    if comm.rank == root {
-        turn.show(hold, data)?;
-    } else {
-        turn.see(hold, root, Some(data.len()))?.copy(0, data)?;
-        turn.count(hold, root, data.len());
+pub fn bcast(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()> {
+    for piece in pieces(data.len(), at.near) {
+        let turn = at.turn();
+        if at.comm.rank == root {
+            show(hold, &turn, data, piece)?;
+        } else {
+            take(hold, &turn, root, data, piece)?;
+        }
+        turn.finish(hold);
     }
-    turn.finish(hold);
+    Ok(())
+}
+
+/// Bytes of a buffer: the first, and how many.
+type Piece = (usize, usize);
+
+/// `len` bytes, one after the other, in pieces of up to `most` bytes; one piece of nothing where there are none.
+fn pieces(len: usize, most: usize) -> impl Iterator<Item = Piece> {
+    let most = most.max(1);
+    (0..len.max(1))
+        .step_by(most)
+        .map(move |first| (first, most.min(len - first)))
+}
+
+fn show(hold: &mut Hold, turn: &Turn, data: &Buffer, (first, len): Piece) -> Result<()> {
+    turn.show_with(hold, len, |room| {
+        // SAFETY: the room has as many bytes as the piece of the buffer, which the program owns.
+        unsafe { data.pack(first, room, len) };
+    })
+}
+
+/// Takes what `from` shows.
+fn take(hold: &mut Hold, turn: &Turn, from: u32, to: &Buffer, (first, len): Piece) -> Result<()> {
+    let view = turn.see(hold, from, Some(len))?;
+    // SAFETY: the view has `len` bytes; the program owns the buffer, which has room for the piece.
+    unsafe { to.unpack(first, view.data, len) };
+    turn.count(hold, from, len);
     Ok(())
 }
 
 /// Everybody shows its block, and the root takes them; the others do not wait. `recv` is there at the
-/// root, `send` is `None` where it already has its block in place.
-/// Cost: n bytes shown by each rank, p n read by the root.
+/// root, `send` is `None` where it already has its block in place. `len` is the size of a block.
+/// Cost: n bytes shown by each rank, p n read by the root, a turn for each piece.
 ///
 /// # Errors
 /// `Other`: a member is in another call, or has a block of another size.
-pub fn gather(
-    hold: &mut Hold,
-    comm: &Rc<Comm>,
-    boards: &Rc<Boards>,
-    signature: Signature,
-    send: Option<&Buffer>,
-    recv: Option<&Blocks>,
-) -> Result<()> {
-    let turn = Turn::begin(comm, boards, signature);
-    if let Some(send) = send {
-        turn.show(hold, send)?;
-    }
+pub fn gather(hold: &mut Hold, at: Where, len: usize, send: Option<&Buffer>, recv: Option<&Blocks>) -> Result<()> {
     if let Some(recv) = recv {
-        take_all(hold, comm, &turn, recv, send.is_none())?;
+        keep(send, Some(&recv.buffer(at.comm.rank)));
     }
-    turn.finish(hold);
+    for piece in pieces(len, at.near) {
+        let turn = at.turn();
+        match (send, recv) {
+            (_, Some(recv)) => {
+                turn.show_with(hold, 0, |_| ())?;
+                for rank in at.others() {
+                    take(hold, &turn, rank, &recv.buffer(rank), piece)?;
+                }
+                turn.seen_all();
+            }
+            (Some(send), None) => show(hold, &turn, send, piece)?,
+            (None, None) => (),
+        }
+        turn.finish(hold);
+    }
     Ok(())
 }
 
@@ -83,21 +110,19 @@ pub fn gather(
 /// `Other`: the root is in another call, or has a block of another size.
 pub fn scatter(
     hold: &mut Hold,
-    comm: &Rc<Comm>,
-    boards: &Rc<Boards>,
-    signature: Signature,
+    at: Where,
     root: u32,
     (len, send): (usize, Option<&Blocks>),
     recv: Option<&Buffer>,
 ) -> Result<()> {
-    let turn = Turn::begin(comm, boards, signature);
+    let turn = at.turn();
     if let Some(send) = send {
-        turn.show_blocks(hold, len, send)?;
-    }
-    if let Some(recv) = recv {
-        let whole = len * comm.size() as usize;
+        turn.show_blocks(hold, len, send, Some(root))?;
+        keep(Some(&send.buffer(root)), recv);
+    } else if let Some(recv) = recv {
+        let whole = len * at.comm.size() as usize;
         turn.see(hold, root, Some(whole))?
-            .copy(comm.rank as usize * len, recv)?;
+            .copy(at.comm.rank as usize * len, recv)?;
         turn.count(hold, root, recv.len());
     }
     turn.finish(hold);
@@ -109,33 +134,18 @@ pub fn scatter(
 ///
 /// # Errors
 /// As [`gather`].
-pub fn allgather(
-    hold: &mut Hold,
-    comm: &Rc<Comm>,
-    boards: &Rc<Boards>,
-    signature: Signature,
-    send: Option<&Buffer>,
-    recv: &Blocks,
-) -> Result<()> {
-    let turn = Turn::begin(comm, boards, signature);
-    match send {
-        Some(send) => turn.show(hold, send)?,
-        None => turn.show(hold, &recv.buffer(comm.rank))?,
-    }
-    take_all(hold, comm, &turn, recv, send.is_none())?;
-    turn.seen_all();
-    turn.finish(hold);
-    Ok(())
-}
-
-/// Takes the block of each rank, but my own if I have it.
-fn take_all(hold: &mut Hold, comm: &Rc<Comm>, turn: &Turn, recv: &Blocks, have_mine: bool) -> Result<()> {
-    let others = (1..comm.size()).map(|step| (comm.rank + step) % comm.size());
-    for rank in others.chain((!have_mine).then_some(comm.rank)) {
+pub fn allgather(hold: &mut Hold, at: Where, send: Option<&Buffer>, recv: &Blocks) -> Result<()> {
+    let turn = at.turn();
+    let mine = recv.buffer(at.comm.rank);
+    turn.show(hold, send.unwrap_or(&mine))?;
+    keep(send, Some(&mine));
+    for rank in at.others() {
         let room = recv.buffer(rank);
         turn.see(hold, rank, Some(room.len()))?.copy(0, &room)?;
         turn.count(hold, rank, room.len());
     }
+    turn.seen_all();
+    turn.finish(hold);
     Ok(())
 }
 
@@ -144,24 +154,26 @@ fn take_all(hold: &mut Hold, comm: &Rc<Comm>, turn: &Turn, recv: &Blocks, have_m
 ///
 /// # Errors
 /// As [`gather`].
-pub fn alltoall(
-    hold: &mut Hold,
-    comm: &Rc<Comm>,
-    boards: &Rc<Boards>,
-    signature: Signature,
-    (len, send): (usize, Option<&Blocks>),
-    recv: &Blocks,
-) -> Result<()> {
-    let turn = Turn::begin(comm, boards, signature);
-    turn.show_blocks(hold, len, send.unwrap_or(recv))?;
-    let whole = len * comm.size() as usize;
-    for step in 1..=comm.size() {
-        let rank = (comm.rank + step) % comm.size();
+pub fn alltoall(hold: &mut Hold, at: Where, (len, send): (usize, Option<&Blocks>), recv: &Blocks) -> Result<()> {
+    let turn = at.turn();
+    turn.show_blocks(hold, len, send.unwrap_or(recv), Some(at.comm.rank))?;
+    let whole = len * at.comm.size() as usize;
+    let mine = at.comm.rank;
+    keep(send.map(|send| send.buffer(mine)).as_ref(), Some(&recv.buffer(mine)));
+    for rank in at.others() {
         let view = turn.see(hold, rank, Some(whole))?;
-        view.copy(comm.rank as usize * len, &recv.buffer(rank))?;
+        view.copy(mine as usize * len, &recv.buffer(rank))?;
         turn.count(hold, rank, len);
     }
     turn.seen_all();
     turn.finish(hold);
     Ok(())
+}
+
+/// Copies the block that a rank has for itself, unless it is in place.
+pub(super) fn keep(from: Option<&Buffer>, to: Option<&Buffer>) {
+    if let (Some(from), Some(to)) = (from, to) {
+        // SAFETY: the program's buffers, which do not overlap.
+        unsafe { machine::copy(from, to) };
+    }
 }

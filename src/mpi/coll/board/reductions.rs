@@ -6,24 +6,26 @@
 //! the ranks from the last one down, so every rank gets the same bits in every run.
 #![allow(unsafe_code)]
 
-use super::{Boards, Turn, View};
+use super::{Turn, View, Where};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Reduction;
 use crate::mpi::coll::schedule::share;
-use crate::mpi::coll::signature::Signature;
-use crate::mpi::comm::Comm;
 use crate::mpi::error::Result;
 use crate::mpi::op::Function;
 use crate::mpi::world::Hold;
-use std::rc::Rc;
 
 /// Elements are reduced in pieces of so many bytes, which stay in the first cache.
 const PIECE: usize = 8 << 10;
 
-/// The elements of a reduction: all ranks have the same predefined type, so they lie alike everywhere.
+/// Elements of a reduction: all ranks have the same predefined type, so they lie alike everywhere.
+#[derive(Clone, Copy)]
 pub struct Elements<'a> {
     pub(super) reduction: &'a Reduction,
     pub(super) extent: usize,
+    /// This rank's operands; `None` where they lie in `recv`.
+    pub(super) send: Option<*mut u8>,
+    pub(super) recv: *mut u8,
+    pub(super) count: usize,
 }
 
 impl<'a> Elements<'a> {
@@ -35,24 +37,43 @@ impl<'a> Elements<'a> {
             return None;
         };
         let extent = usize::try_from(reduction.element.datatype.extent()).ok()?;
-        Some(Elements { reduction, extent })
+        Some(Elements {
+            reduction,
+            extent,
+            send: reduction.send,
+            recv: reduction.recv,
+            count: reduction.count,
+        })
     }
 
     /// Bytes of all elements, gaps included.
     #[inline]
     pub fn size(&self) -> usize {
-        self.reduction.count * self.extent
+        self.count * self.extent
+    }
+
+    /// The same elements in pieces of up to `most` bytes, in order.
+    fn pieces(self, most: usize) -> impl Iterator<Item = Elements<'a>> {
+        let each = (most / self.extent.max(1)).max(1);
+        (0..self.count).step_by(each).map(move |first| {
+            let shift = first * self.extent;
+            Elements {
+                send: self.send.map(|send| send.wrapping_add(shift)),
+                recv: self.recv.wrapping_add(shift),
+                count: each.min(self.count - first),
+                ..self
+            }
+        })
     }
 
     /// This rank's operand.
     pub(super) fn operand(&self) -> Buffer {
-        let Reduction { send, recv, .. } = *self.reduction;
-        Buffer::bytes(send.unwrap_or(recv), self.size())
+        Buffer::bytes(self.send.unwrap_or(self.recv), self.size())
     }
 
     /// Elements `first .. first + count` of the result.
     pub(super) fn result(&self, first: usize, count: usize) -> Buffer {
-        let at = self.reduction.recv.wrapping_add(first * self.extent);
+        let at = self.recv.wrapping_add(first * self.extent);
         Buffer::bytes(at, count * self.extent)
     }
 
@@ -66,17 +87,30 @@ impl<'a> Elements<'a> {
         to: *mut u8,
     ) -> Result<()> {
         let start = first * self.extent;
-        let view = turn.see(hold, last, Some(self.size()))?;
+        let view = self.view(hold, turn, last)?;
         (0..=last).for_each(|rank| turn.count(hold, rank, count * self.extent));
         if last == 0 {
             return view.copy(start, &Buffer::bytes(to, count * self.extent));
         }
         let mut right: Option<View> = Some(view);
         for rank in (0..last).rev() {
-            let left = turn.see(hold, rank, Some(self.size()))?;
+            let left = self.view(hold, turn, rank)?;
             self.combine(hold, left, right.take(), start, count, to)?;
         }
         Ok(())
+    }
+
+    /// The operand of `rank`: my own where it lies, unless the result goes there.
+    fn view(&self, hold: &mut Hold, turn: &Turn, rank: u32) -> Result<View> {
+        match self.send {
+            Some(send) if rank == turn.comm.rank => Ok(View {
+                data: send.cast_const(),
+                len: self.size(),
+                far: None,
+                from: rank,
+            }),
+            _ => turn.see(hold, rank, Some(self.size())),
+        }
     }
 
     /// `to = left op right`, or `to = left op to`, piece by piece.
@@ -113,17 +147,10 @@ impl<'a> Elements<'a> {
 ///
 /// # Errors
 /// `Other`: a member is in another call.
-pub fn allreduce(
-    hold: &mut Hold,
-    comm: &Rc<Comm>,
-    boards: &Rc<Boards>,
-    signature: Signature,
-    elements: &Elements,
-) -> Result<()> {
-    let turn = Turn::begin(comm, boards, signature);
+pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
+    let turn = at.turn();
     turn.show(hold, &elements.operand())?;
-    let Reduction { recv, count, .. } = *elements.reduction;
-    elements.reduce(hold, &turn, comm.size() - 1, (0, count), recv)?;
+    elements.reduce(hold, &turn, at.comm.size() - 1, (0, elements.count), elements.recv)?;
     turn.seen_all();
     turn.finish(hold);
     Ok(())
@@ -134,26 +161,26 @@ pub fn allreduce(
 ///
 /// # Errors
 /// As [`allreduce`].
-pub fn allreduce_shared(
-    hold: &mut Hold,
-    comm: &Rc<Comm>,
-    boards: &Rc<Boards>,
-    signature: Signature,
-    elements: &Elements,
-) -> Result<()> {
-    let count = elements.reduction.count;
-    let part = |rank: u32| share(count, comm.size(), rank);
-    let (first, mine) = part(comm.rank);
+pub fn allreduce_shared(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
+    elements
+        .pieces(at.near)
+        .try_for_each(|piece| allreduce_piece(hold, at, &piece))
+}
+
+fn allreduce_piece(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
+    let count = elements.count;
+    let part = |rank: u32| share(count, at.comm.size(), rank);
+    let (first, mine) = part(at.comm.rank);
     let result = elements.result(first, mine);
-    let turn = Turn::begin(comm, boards, signature);
+    let turn = at.turn();
     turn.show(hold, &elements.operand())?;
-    elements.reduce(hold, &turn, comm.size() - 1, (first, mine), result.address)?;
+    elements.reduce(hold, &turn, at.comm.size() - 1, (first, mine), result.address)?;
     turn.seen_all();
     turn.finish(hold);
-    let turn = Turn::begin(comm, boards, signature);
+    let turn = at.turn();
     turn.show(hold, &result)?;
-    for step in 1..comm.size() {
-        let rank = (comm.rank + step) % comm.size();
+    for step in 1..at.comm.size() {
+        let rank = (at.comm.rank + step) % at.comm.size();
         let (first, count) = part(rank);
         let room = elements.result(first, count);
         turn.see(hold, rank, Some(room.len()))?.copy(0, &room)?;
@@ -165,26 +192,25 @@ pub fn allreduce_shared(
 }
 
 /// Everybody shows its operand, and the root reduces all of them; the others do not wait.
-/// Cost: n bytes shown by each rank, p n read and reduced by the root.
+/// Cost: n bytes shown by each of the others, p n read and reduced by the root, a turn for each piece.
 ///
 /// # Errors
 /// As [`allreduce`].
-pub fn reduce(
-    hold: &mut Hold,
-    comm: &Rc<Comm>,
-    boards: &Rc<Boards>,
-    signature: Signature,
-    root: u32,
-    elements: &Elements,
-) -> Result<()> {
-    let turn = Turn::begin(comm, boards, signature);
-    turn.show(hold, &elements.operand())?;
-    if comm.rank == root {
-        let Reduction { recv, count, .. } = *elements.reduction;
-        elements.reduce(hold, &turn, comm.size() - 1, (0, count), recv)?;
-        turn.seen_all();
+pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Result<()> {
+    for elements in elements.pieces(at.near) {
+        let turn = at.turn();
+        if at.comm.rank == root && elements.send.is_some() {
+            // Nobody reads it, but ranks that take another for the root are told so.
+            turn.show_with(hold, 0, |_| ())?;
+        } else {
+            turn.show(hold, &elements.operand())?;
+        }
+        if at.comm.rank == root {
+            elements.reduce(hold, &turn, at.comm.size() - 1, (0, elements.count), elements.recv)?;
+            turn.seen_all();
+        }
+        turn.finish(hold);
     }
-    turn.finish(hold);
     Ok(())
 }
 
@@ -193,41 +219,28 @@ pub fn reduce(
 ///
 /// # Errors
 /// As [`allreduce`].
-pub fn reduce_scatter(
-    hold: &mut Hold,
-    comm: &Rc<Comm>,
-    boards: &Rc<Boards>,
-    signature: Signature,
-    elements: &Elements,
-    block: (usize, usize),
-) -> Result<()> {
-    let turn = Turn::begin(comm, boards, signature);
+pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: (usize, usize)) -> Result<()> {
+    let turn = at.turn();
     turn.show(hold, &elements.operand())?;
-    elements.reduce(hold, &turn, comm.size() - 1, block, elements.reduction.recv)?;
+    elements.reduce(hold, &turn, at.comm.size() - 1, block, elements.recv)?;
     turn.seen_all();
     turn.finish(hold);
     Ok(())
 }
 
 /// Everybody shows its operand and reduces those of the ranks up to its own, or below its own if
-/// `exclusive`; nobody waits for higher ranks. Cost: n bytes shown, rank r reads and reduces r n.
+/// `exclusive`; nobody waits for higher ranks. Cost: n bytes shown, rank r reads and reduces r n, a turn for each piece.
 ///
 /// # Errors
 /// As [`allreduce`].
-pub fn scan(
-    hold: &mut Hold,
-    comm: &Rc<Comm>,
-    boards: &Rc<Boards>,
-    signature: Signature,
-    elements: &Elements,
-    exclusive: bool,
-) -> Result<()> {
-    let turn = Turn::begin(comm, boards, signature);
-    turn.show(hold, &elements.operand())?;
-    let Reduction { recv, count, .. } = *elements.reduction;
-    if let Some(last) = comm.rank.checked_sub(exclusive.into()) {
-        elements.reduce(hold, &turn, last, (0, count), recv)?;
+pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) -> Result<()> {
+    for elements in elements.pieces(at.near) {
+        let turn = at.turn();
+        turn.show(hold, &elements.operand())?;
+        if let Some(last) = at.comm.rank.checked_sub(exclusive.into()) {
+            elements.reduce(hold, &turn, last, (0, elements.count), elements.recv)?;
+        }
+        turn.finish(hold);
     }
-    turn.finish(hold);
     Ok(())
 }

@@ -31,7 +31,7 @@ fn job(ranks: u32, cpus: u32, set: &[(&str, u64)], multiple: bool, program: impl
             scope.spawn(move || {
                 let found = |name: &str| {
                     set.iter()
-                        .chain(&[("NEARMPI_BOARD_ONE_COPY", 1)])
+                        .chain(&[("NEARMPI_BOARD_ONE_COPY", 2)])
                         .find(|(key, _)| *key == name)
                         .map(|(_, value)| value.to_string())
                 };
@@ -371,12 +371,22 @@ proptest! {
     fn random_programs_do_what_the_standard_says(
         ranks in 1..6u32,
         crowded in any::<bool>(),
-        most in prop_oneof![Just(0u64), Just(1), Just(100), Just(16384), Just(65536)],
+        most in prop_oneof![Just(0u64), Just(1), Just(100), Just(1024), Just(16384), Just(65536)],
         share in prop_oneof![Just(64u64), Just(8192)],
         one_copy in prop_oneof![3 => Just(1u64), 1 => Just(0)],
+        board_one_copy in 0..=2u64,
+        pieces in prop_oneof![Just(0u64), Just(10_000), Just(1 << 20)],
+        direct in prop_oneof![Just(0u64), Just(500), Just(16384)],
         program in steps(12_000),
     ) {
-        let set = [("NEARMPI_BOARD_MAX", most), ("NEARMPI_SHARE_MIN", share), ("NEARMPI_ONE_COPY", one_copy)];
+        let set = [
+            ("NEARMPI_BOARD_MAX", most),
+            ("NEARMPI_SHARE_MIN", share),
+            ("NEARMPI_ONE_COPY", one_copy),
+            ("NEARMPI_BOARD_ONE_COPY", board_one_copy),
+            ("NEARMPI_BOARD_PIECES", pieces),
+            ("NEARMPI_BOARD_DIRECT", direct),
+        ];
         job(ranks, if crowded { 1 } else { 8 }, &set, false, |_, world| {
             let mut hold = world.hold();
             let comm = hold.world.clone();
