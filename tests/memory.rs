@@ -84,3 +84,23 @@ fn the_ranks_memory_is_reported_in_order() {
     let (_, text) = report(&work, &program, "1", &["leave"]);
     assert!(text.contains("0 of 3 ranks said where their memory lies"), "{text}");
 }
+
+#[test]
+fn memory_comes_from_where_it_is_asked() {
+    let Ok(maps) = std::fs::read_to_string("/proc/self/numa_maps") else {
+        return;
+    };
+    assert!(maps.contains("default"), "{maps}");
+    let show = [
+        "-membind",
+        "interleave:0",
+        "-n",
+        "1",
+        "head",
+        "-n1",
+        "/proc/self/numa_maps",
+    ];
+    let output = Command::new(env!("CARGO_BIN_EXE_mpirun")).args(show).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains(" interleave:0 "), "{output:?}");
+}

@@ -5,7 +5,9 @@
 //! NUMA: on which nodes pages lie, and on which they shall.
 #![allow(unsafe_code)]
 
+use super::cpuset::CpuSet;
 use std::fs;
+use std::io;
 use std::ops::Range;
 use std::ptr;
 
@@ -15,6 +17,10 @@ pub const PAGE: usize = 4096;
 const BATCH: usize = 16384;
 /// mbind(2): take the node, or another one if it is full.
 const MPOL_PREFERRED: libc::c_int = 1;
+/// These nodes only.
+const MPOL_BIND: libc::c_int = 2;
+/// A page of each in turn.
+const MPOL_INTERLEAVE: libc::c_int = 3;
 
 /// Pages of a range that nobody has touched will come from `node`, whoever touches them first; of shared memory
 /// for everybody who maps it. False where the kernel knows no nodes.
@@ -35,6 +41,55 @@ pub fn prefer(range: Range<usize>, node: u32) -> bool {
         )
     };
     answer == 0
+}
+
+/// From which nodes a process's own memory comes: its memory policy, inherited by what it starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    mode: libc::c_int,
+    mask: Vec<u64>,
+}
+
+impl Policy {
+    /// `bind:NODES` (these and no others), `interleave:NODES` (in turn), `preferred:NODES` (these first); `None` for
+    /// `none` and `firsttouch`, which are what the kernel does by itself. `there`: the nodes of the machine.
+    ///
+    /// # Errors
+    /// A sentence with the value.
+    pub fn parse(text: &str, there: &CpuSet) -> Result<Option<Policy>, String> {
+        let (name, nodes) = text.split_once(':').unwrap_or((text, ""));
+        let mode = match name {
+            "none" | "firsttouch" if nodes.is_empty() => return Ok(None),
+            "preferred" => MPOL_PREFERRED,
+            "bind" => MPOL_BIND,
+            "interleave" => MPOL_INTERLEAVE,
+            _ => return Err("not none, firsttouch, bind:NODES, interleave:NODES or preferred:NODES".into()),
+        };
+        let nodes = CpuSet::parse(nodes)?;
+        if nodes.is_empty() {
+            return Err("no nodes are named".into());
+        }
+        if let Some(missing) = nodes.iter().find(|&node| !there.has(node)) {
+            return Err(format!("there is no NUMA node {missing}; there are {there}"));
+        }
+        let mut mask = vec![0; nodes.iter().max().unwrap_or(0) / 64 + 1];
+        nodes.iter().for_each(|node| mask[node / 64] |= 1 << (node % 64));
+        Ok(Some(Policy { mode, mask }))
+    }
+
+    /// Makes it this process's. A system call and nothing else, so that it may stand between fork and exec.
+    ///
+    /// # Errors
+    /// What set_mempolicy(2) says.
+    pub fn apply(&self) -> io::Result<()> {
+        let bits = self.mask.len() * 64 + 1;
+        // SAFETY: the kernel reads the mask.
+        let answer = unsafe { libc::syscall(libc::SYS_set_mempolicy, self.mode, self.mask.as_ptr(), bits) };
+        match answer {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
 }
 
 /// The node of each of this process's pages in `range` that are in memory.

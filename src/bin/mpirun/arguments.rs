@@ -240,6 +240,7 @@ impl Parser<'_> {
             | Action::CpuSet
             | Action::Display
             | Action::RankMap
+            | Action::MemBind
             | Action::ReportMemory
             | Action::ReportBindings => {
                 let value = values.first().map_or("", String::as_str);
@@ -494,6 +495,9 @@ mod tests {
             ("-bind-to mars a", "mars"),
             ("-map-by ppr:x:socket a", "ppr:x:socket"),
             ("-rank-by mood a", "mood"),
+            ("-membind mars:0 a", "mars:0"),
+            ("-membind bind: a", "no nodes"),
+            ("-membind interleave:0,4095 a", "no NUMA node 4095"),
             ("-place well a", "not auto"),
             ("-cpu-set 3-1 a", "3-1"),
         ] {

@@ -5,6 +5,7 @@ use mpi::place::machine::{Kind, Machine};
 use mpi::place::mapping::{self, BindTo, MapBy, Wish};
 use mpi::sys::cpu;
 use mpi::sys::cpuset::CpuSet;
+use mpi::sys::pages::Policy;
 use mpi::sys::topology::{SYS, nodes};
 use std::path::Path;
 
@@ -14,6 +15,8 @@ pub struct Binding {
     pub wish: Wish,
     /// Say who is bound where.
     pub report: bool,
+    /// Where the ranks' own memory comes from.
+    pub policy: Option<Policy>,
     /// Say which ranks run on this machine.
     pub ranks: bool,
     /// Say at the end on which NUMA nodes the ranks' memory lies.
@@ -51,6 +54,10 @@ impl Binding {
                     .any(|what| what.starts_with("bind") || what.starts_with("map"))
             }
             Action::RankMap => self.ranks = true,
+            Action::MemBind => {
+                let wrong = |why| format!("-membind {value}: {why}");
+                self.policy = Policy::parse(value, &nodes()).map_err(wrong)?;
+            }
             Action::ReportMemory => self.memory = true,
             _ => self.report = true,
         }
@@ -71,6 +78,10 @@ impl Binding {
         if let (None, Some(value)) = (&self.wish.map, of("HYDRA_MAPPING")) {
             self.take(Action::MapBy, &value)
                 .map_err(|why| format!("HYDRA_MAPPING: {why}"))?;
+        }
+        if let (None, Some(value)) = (&self.policy, of("HYDRA_MEMBIND")) {
+            self.take(Action::MemBind, &value)
+                .map_err(|why| format!("HYDRA_MEMBIND: {why}"))?;
         }
         self.report |= of("HYDRA_TOPO_DEBUG").is_some_and(|value| value != "0");
         if self.wish == Wish::default() && lookup("NEARMPI_NUMA").as_deref() == Some("0") {

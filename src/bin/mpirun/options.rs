@@ -70,6 +70,7 @@ pub enum Action {
     CpuSet,
     Display,
     RankMap,
+    MemBind,
     ReportBindings,
     ReportMemory,
     Auto,
@@ -159,6 +160,7 @@ pub const OPTIONS: &[Opt] = &[
     opt(&["report-memory"], &[], Place, ReportMemory, "when a rank finalizes MPI, say how many pages of each of its mappings lie on which NUMA node, and warn of those on the wrong one"),
     opt(&["place"], &["HOW"], Place, Auto, "auto: put ranks that talk much near each other; who does is found out by a short traced run, the first time or with auto:SECONDS"),
     opt(&["display"], &["WHAT"], Place, Display, "bind or map: as -report-bindings"),
+    opt(&["membind"], &["WHAT"], Place, MemBind, "NUMA nodes that the ranks' own memory comes from: bind:NODES, interleave:NODES, preferred:NODES; firsttouch: that of the CPU (default)"),
     opt(&["print-rank-map"], &[], Place, RankMap, "say which ranks run on this machine, as Hydra does: (host:0,1,2)"),
     opt(&["oversubscribe", "allow-run-as-root", "use-hwthread-cpus", "nooversubscribe"], &[], Accepted, Ignore, "always so"),
     opt(&["q", "quiet", "silent-abort"], &[], Accepted, Ignore, "messages of other launchers"),
@@ -167,7 +169,7 @@ pub const OPTIONS: &[Opt] = &[
     opt(&["usize"], &["COUNT"], Accepted, Ignore, "universe size"),
     opt(&["mca", "gmca", "pmixmca", "prtemca"], &["NAME", "VALUE"], Accepted, Ignore, "settings of Open MPI"),
     opt(&["localonly", "disable-hostname-propagation"], &[], Accepted, Ignore, "always so"),
-    opt(&["rankmap", "topolib", "membind"], &["WHAT"], Accepted, Ignore, "placement of Hydra"),
+    opt(&["rankmap", "topolib"], &["WHAT"], Accepted, Ignore, "placement of Hydra"),
 ];
 
 impl Opt {

@@ -8,6 +8,7 @@
 
 use mpi::sys::cpu;
 use mpi::sys::cpuset::CpuSet;
+use mpi::sys::pages::Policy;
 use std::fs::File;
 use std::io::{self, Error, ErrorKind, Read};
 use std::mem::zeroed;
@@ -27,6 +28,8 @@ pub enum End {
 pub struct Child {
     /// CPUs to bind to; empty: none in particular.
     pub cpus: CpuSet,
+    /// Where its memory comes from.
+    pub policy: Option<Policy>,
     /// Descriptors that stay open over exec, under the same numbers.
     pub keep: Vec<RawFd>,
     /// A process group of its own.
@@ -62,6 +65,9 @@ pub fn prepare(command: &mut Command, child: Child) {
             if !child.cpus.is_empty() {
                 // A CPU that went offline meanwhile is no reason not to run.
                 cpu::bind(&child.cpus);
+            }
+            if let Some(policy) = &child.policy {
+                policy.apply()?;
             }
             for &fd in &child.keep {
                 if libc::fcntl(fd, libc::F_SETFD, 0) < 0 {

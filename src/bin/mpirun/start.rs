@@ -234,6 +234,7 @@ impl Common<'_> {
             &mut command,
             Child {
                 cpus: self.places.sets[rank].clone(),
+                policy: self.job.binding.policy.clone(),
                 keep,
                 own_group,
                 files,
