@@ -1,6 +1,6 @@
 /* Claim: with MPI_THREAD_MULTIPLE every kind of call may run in eight threads a rank at once: messages in all modes,
  * probes, cancelled receives, persistent and partitioned operations, collectives in all forms, making and freeing of
- * communicators, types, attributes, groups, handlers, windows of info. Threads with the same number work together. */
+ * communicators, types, attributes, groups, handlers, windows of info; with an argument also of sessions. Threads with the same number work together. */
 #include "check.h"
 #include <pthread.h>
 
@@ -178,14 +178,34 @@ static void objects(struct me *me)
     OK(MPI_Comm_free_keyval(&key));
 }
 
+static void sessions(struct me *me)
+{
+    MPI_Session session;
+    MPI_Group group;
+    MPI_Comm comm;
+    char tag[20];
+    int sum = 0;
+    snprintf(tag, sizeof tag, "storm-%d", me->id);
+    OK(MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session));
+    OK(MPI_Group_from_session_pset(session, "mpi://WORLD", &group));
+    OK(MPI_Comm_create_from_group(group, tag, MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm));
+    OK(MPI_Allreduce(&me->round, &sum, 1, MPI_INT, MPI_SUM, comm));
+    CHECK(sum == n_ranks * me->round, "sum %d in round %d", sum, me->round);
+    OK(MPI_Comm_free(&comm));
+    OK(MPI_Group_free(&group));
+    OK(MPI_Session_finalize(&session));
+}
+
+static int n_kinds = 6;
 static void *work(void *argument)
 {
-    static void (*const kinds[])(struct me *) = {modes, cancelled, persistent, partitioned, collectives, objects};
+    static void (*const kinds[])(struct me *) = {modes, cancelled, persistent, partitioned, collectives, objects,
+                                                 sessions};
     int id = (int)(intptr_t)argument;
     struct me me = {id, (my_rank + n_ranks - 1) % n_ranks, (my_rank + 1) % n_ranks, 0, id + 1, twins[id], need(MANY * 20),
                     need(MANY * 20)};
     for (; me.round < rounds; me.round++)
-        kinds[next_random(&me.random) % 6](&me);
+        kinds[next_random(&me.random) % n_kinds](&me);
     free(me.out);
     free(me.in);
     return NULL;
@@ -194,7 +214,9 @@ static void *work(void *argument)
 int main(int argc, char **argv)
 {
     int provided;
-    if (argc > 1)
+    if (argc > 1 && !strcmp(argv[1], "sessions"))
+        n_kinds = 7;
+    else if (argc > 1)
         rounds = atoi(argv[1]);
     OK(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
     OK(MPI_Comm_rank(MPI_COMM_WORLD, &my_rank));

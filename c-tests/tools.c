@@ -73,7 +73,7 @@ static unsigned long long total(MPI_T_pvar_session session)
 {
     int count, room, class, elements, length, verbosity, bind, readonly, continuous, atomic;
     MPI_T_enum values;
-    unsigned long long sum = 0, value;
+    unsigned long long sum = 0, values_of[100];
     MPI_Datatype type;
     MPI_T_pvar_handle handle;
     OK(MPI_T_pvar_get_num(&count));
@@ -87,15 +87,57 @@ static unsigned long long total(MPI_T_pvar_session session)
         if (type != MPI_UNSIGNED_LONG_LONG || class != MPI_T_PVAR_CLASS_COUNTER)
             continue;
         OK(MPI_T_pvar_handle_alloc(session, i, NULL, &handle, &elements));
-        OK(MPI_T_pvar_read(session, handle, &value));
+        CHECK(elements >= 1 && elements <= 100, "%s has %d elements", name, elements);
+        OK(MPI_T_pvar_read(session, handle, values_of));
         OK(MPI_T_pvar_handle_free(session, &handle));
-        sum += value;
+        if (continuous)
+            sum += values_of[0];
     }
     return sum;
 }
 
+enum { SIZES = 65, FOUR_BYTES = 3 };
+static MPI_T_pvar_handle open_sizes(MPI_T_pvar_session session, const char *which)
+{
+    int index, count;
+    MPI_T_pvar_handle handle;
+    OK(MPI_T_pvar_get_index(which, MPI_T_PVAR_CLASS_COUNTER, &index));
+    OK(MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count));
+    CHECK(count == SIZES, "%s has %d elements", which, count);
+    return handle;
+}
+
+/* Messages and bytes by size: counted between start and stop, also if that was before MPI_Init. */
+static void sizes(MPI_T_pvar_session session, MPI_T_pvar_session first, MPI_T_pvar_handle early)
+{
+    unsigned long long before[SIZES], after[SIZES], bytes[SIZES], all[SIZES];
+    MPI_T_pvar_handle messages = open_sizes(session, "nearmpi_messages_slot"), in_bytes = open_sizes(session, "nearmpi_bytes_slot");
+    OK(MPI_T_pvar_read(session, messages, before));
+    CHECK(before[FOUR_BYTES] == 0, "%llu messages before the start", before[FOUR_BYTES]);
+    for (int round = 0; round < 3; round++) { /* started, stopped, started again */
+        if (round == 1)
+            OK(MPI_T_pvar_stop(session, MPI_T_PVAR_ALL_HANDLES));
+        else
+            OK(MPI_T_pvar_start(session, MPI_T_PVAR_ALL_HANDLES));
+        for (int i = 0, got; i < 100; i++)
+            OK(MPI_Sendrecv(&i, 1, MPI_INT, (my_rank + 1) % n_ranks, 0, &got, 1, MPI_INT, MPI_ANY_SOURCE, 0,
+                            MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        OK(MPI_T_pvar_read(session, messages, after));
+        OK(MPI_T_pvar_read(session, in_bytes, bytes));
+        int sent = round == 2 ? 200 : 100;
+        CHECK((int)after[FOUR_BYTES] == sent && (int)bytes[FOUR_BYTES] == 4 * sent, "%llu messages, %llu bytes after %d",
+              after[FOUR_BYTES], bytes[FOUR_BYTES], sent);
+    }
+    OK(MPI_T_pvar_read(first, early, all));
+    CHECK(all[FOUR_BYTES] >= 200, "%llu messages since before MPI_Init", all[FOUR_BYTES]);
+    OK(MPI_T_pvar_handle_free(session, &messages));
+    OK(MPI_T_pvar_handle_free(session, &in_bytes));
+}
+
 int main(int argc, char **argv)
 {
+    MPI_T_pvar_session first;
+    MPI_T_pvar_handle early = NULL;
     int level, count, events;
     MPI_T_pvar_session session;
     MPI_T_cvar_handle handle, closed;
@@ -106,6 +148,12 @@ int main(int argc, char **argv)
     cvars();
     categories();
     OK(MPI_T_finalize());
+    if (strict) {
+        OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &level));
+        OK(MPI_T_pvar_session_create(&first));
+        early = open_sizes(first, "nearmpi_messages_slot");
+        OK(MPI_T_pvar_start(first, early));
+    }
     start(&argc, &argv);
     cvars();
     OK(MPI_T_event_get_num(&events));
@@ -124,6 +172,9 @@ int main(int argc, char **argv)
         CHECK(MPI_T_pvar_start(session, counter) == MPI_T_ERR_PVAR_NO_STARTSTOP, "started");
         OK(MPI_T_pvar_start(session, MPI_T_PVAR_ALL_HANDLES));
         CHECK(MPI_T_pvar_reset(session, counter) == MPI_T_ERR_PVAR_NO_WRITE, "reset");
+        sizes(session, first, early);
+        OK(MPI_T_pvar_session_free(&first));
+        OK(MPI_T_finalize());
         MPI_T_pvar_session old = session;
         OK(MPI_T_pvar_session_free(&session));
         CHECK(MPI_T_pvar_read(old, counter, &value) == MPI_T_ERR_INVALID_SESSION, "read in a closed session");

@@ -9,6 +9,7 @@ use super::crash;
 use super::edge::*;
 use super::errhandler::report;
 use super::timing;
+use super::tool_pvars;
 use super::types::*;
 use crate::fail;
 use crate::launch::bootstrap::{self, Control, Membership};
@@ -180,6 +181,7 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     if let Err(sentence) = timing::profile(&mut state, &segment, multiple, began) {
         report(&format!("nearmpi: {sentence}"));
     }
+    tool_pvars::begin(&mut state);
     if debug > 0 {
         tell_ways(&mut state, debug);
     }

@@ -52,6 +52,7 @@ pub mod status;
 mod tables;
 pub mod timing;
 pub mod tool_events;
+pub mod tool_pvars;
 pub mod tool_vars;
 pub mod tools;
 pub mod topo;

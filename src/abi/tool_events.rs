@@ -7,6 +7,7 @@
 
 use super::constants::*;
 use super::edge::apply;
+use super::tool_pvars::pvars_of;
 use super::tool_vars::*;
 use super::types::*;
 use std::ffi::{c_char, c_int, c_void};

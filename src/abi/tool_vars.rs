@@ -1,15 +1,14 @@
 //! # Safety
 //! Stores results through pointers of the application and fills its strings.
 //!
-//! The tools interface (MPI-4.1 §15.3): control variables are those of [`cvar::TABLE`], performance
-//! variables the counters of this rank's channel and the lengths of its queues. There are no
-//! enumerations and no events. Nothing here calls an error handler.
+//! The tools interface (MPI-4.1 §15.3): what all of it uses, and control variables, those of [`cvar::TABLE`].
+//! There are no enumerations and no events. Nothing here calls an error handler.
 #![allow(unsafe_code)]
 
 use super::constants::*;
 use super::edge::{apply, current_world};
+use super::tool_pvars::Session;
 use super::types::*;
-use crate::mpi::world::State;
 use crate::sys::cvar::{self, Settings};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -19,11 +18,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(super) struct Tools {
     /// Calls of MPI_T_init_thread without their MPI_T_finalize.
     users: u32,
-    next: usize,
+    pub(super) next: usize,
     /// Handles of control variables: the variable of each.
     cvars: BTreeMap<usize, usize>,
-    /// Sessions: the handles in each, and the variable of each handle.
-    sessions: BTreeMap<usize, BTreeMap<usize, usize>>,
+    /// Sessions, by number.
+    pub(super) sessions: BTreeMap<usize, Session>,
 }
 
 static TOOLS: Mutex<Tools> = Mutex::new(Tools {
@@ -36,7 +35,7 @@ static TOOLS: Mutex<Tools> = Mutex::new(Tools {
 /// An error code of the interface.
 pub(super) type Code = c_int;
 
-fn tools() -> MutexGuard<'static, Tools> {
+pub(super) fn tools() -> MutexGuard<'static, Tools> {
     TOOLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -51,70 +50,12 @@ pub(super) fn on_tools(body: impl FnOnce(&mut Tools) -> Result<(), Code>) -> c_i
 
 impl Tools {
     /// A number that no handle has had.
-    fn number(&mut self) -> usize {
+    pub(super) fn number(&mut self) -> usize {
         self.next += 1;
         self.next - 1
     }
-
-    /// The handles of a session.
-    fn handles(&mut self, session: MPI_T_pvar_session) -> Result<&mut BTreeMap<usize, usize>, Code> {
-        self.sessions.get_mut(&session.addr()).ok_or(MPI_T_ERR_INVALID_SESSION)
-    }
-
-    /// The variable of a handle.
-    fn variable(&mut self, session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Result<&'static Pvar, Code> {
-        let found = self.handles(session)?.get(&handle.addr()).copied();
-        found.map(|index| &PVARS[index]).ok_or(MPI_T_ERR_INVALID_HANDLE)
-    }
 }
 
-/// A performance variable.
-struct Pvar {
-    name: &'static str,
-    meaning: &'static str,
-    class: c_int,
-    value: fn(&State) -> u64,
-}
-
-macro_rules! counters {
-    ($($field:ident $meaning:literal),* $(,)?) => {
-        &[
-            $(Pvar {
-                name: concat!("nearmpi_", stringify!($field)),
-                meaning: $meaning,
-                class: MPI_T_PVAR_CLASS_COUNTER,
-                value: |state| state.engine.channel.counters.$field,
-            },)*
-            Pvar {
-                name: "nearmpi_posted",
-                meaning: "receives that have no message yet",
-                class: MPI_T_PVAR_CLASS_LEVEL,
-                value: |state| state.engine.posted.len() as u64,
-            },
-            Pvar {
-                name: "nearmpi_unexpected",
-                meaning: "messages that have no receive yet",
-                class: MPI_T_PVAR_CLASS_LEVEL,
-                value: |state| state.engine.unexpected.len() as u64,
-            },
-        ]
-    };
-}
-
-/// The table of performance variables.
-const PVARS: &[Pvar] = counters! {
-    inline "messages sent inside a slot of the pair's ring",
-    ring "messages sent through the bytes of the pair's ring",
-    cells "portions sent through cells of the sender's pool",
-    offers "messages offered to be copied once",
-    one_copies "messages received by one copy",
-    streams "offers that could not be copied at once and were streamed through cells",
-    written "chunks of large messages that this rank wrote into their receivers' memory",
-    levels "times this rank told a sender that it is late, or no longer",
-    left "large messages kept by their sender because no receiver came",
-    queued "messages that had to wait for room",
-    sleeps "times a wait went to sleep",
-};
 /// Name and meaning of each category; the first has the counters and all control variables, the
 /// second the lengths of queues.
 pub(super) const CATEGORIES: [(&str, &str); 2] = [
@@ -127,15 +68,6 @@ pub(super) const CATEGORIES: [(&str, &str); 2] = [
         "queues in which messages and receives wait for each other",
     ),
 ];
-
-/// The performance variables of a category.
-pub(super) fn pvars_of(category: usize) -> Vec<c_int> {
-    let class = [MPI_T_PVAR_CLASS_COUNTER, MPI_T_PVAR_CLASS_LEVEL][category];
-    let all = PVARS.iter().enumerate();
-    all.filter(|(_, pvar)| pvar.class == class)
-        .map(|(index, _)| index as c_int)
-        .collect()
-}
 
 /// The control variables of a category.
 pub(super) fn cvars_of(category: usize) -> Vec<c_int> {
@@ -352,202 +284,5 @@ pub unsafe extern "C" fn MPI_T_cvar_write(handle: MPI_T_cvar_handle, _buf: *cons
     on_tools(|tools| match tools.cvars.contains_key(&handle.addr()) {
         true => Err(MPI_T_ERR_CVAR_SET_NEVER),
         false => Err(MPI_T_ERR_INVALID_HANDLE),
-    })
-}
-
-/// Number of performance variables. MPI-4.1 §15.3.7.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
-    on_tools(|_| give(num_pvar, PVARS.len() as c_int))
-}
-
-/// What a performance variable is. MPI-4.1 §15.3.7.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_get_info(
-    pvar_index: c_int,
-    name: *mut c_char,
-    name_len: *mut c_int,
-    verbosity: *mut c_int,
-    var_class: *mut c_int,
-    datatype: *mut MPI_Datatype,
-    enumtype: *mut MPI_T_enum,
-    desc: *mut c_char,
-    desc_len: *mut c_int,
-    bind: *mut c_int,
-    readonly: *mut c_int,
-    continuous: *mut c_int,
-    atomic: *mut c_int,
-) -> c_int {
-    on_tools(|_| {
-        let (_, pvar) = row(PVARS, pvar_index)?;
-        text(name, name_len, pvar.name);
-        text(desc, desc_len, pvar.meaning);
-        put(verbosity, MPI_T_VERBOSITY_USER_BASIC);
-        put(var_class, pvar.class);
-        put(datatype, MPI_UNSIGNED_LONG_LONG);
-        put(enumtype, MPI_T_ENUM_NULL);
-        put(bind, MPI_T_BIND_NO_OBJECT);
-        put(readonly, 1);
-        put(continuous, 1);
-        put(atomic, 0);
-        Ok(())
-    })
-}
-
-/// The performance variable of a name and class. MPI-4.1 §15.3.7.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_get_index(name: *const c_char, var_class: c_int, pvar_index: *mut c_int) -> c_int {
-    on_tools(|_| {
-        let index = named(name, PVARS.iter().map(|pvar| pvar.name))?;
-        if row(PVARS, index)?.1.class != var_class {
-            return Err(MPI_T_ERR_INVALID_NAME);
-        }
-        give(pvar_index, index)
-    })
-}
-
-/// Opens a session. MPI-4.1 §15.3.7.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
-    on_tools(|tools| {
-        let number = tools.next;
-        give(session, std::ptr::without_provenance_mut(number))?;
-        tools.number();
-        tools.sessions.insert(number, BTreeMap::new());
-        Ok(())
-    })
-}
-
-/// Closes a session and the handles in it. MPI-4.1 §15.3.7.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
-    on_tools(|tools| {
-        if session.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
-        // SAFETY: not NULL, hence the tool's variable.
-        let number = unsafe { session.read() }.addr();
-        tools.sessions.remove(&number).ok_or(MPI_T_ERR_INVALID_SESSION)?;
-        give(session, MPI_T_PVAR_SESSION_NULL)
-    })
-}
-
-/// Opens a performance variable in a session. MPI-4.1 §15.3.7.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_handle_alloc(
-    session: MPI_T_pvar_session,
-    pvar_index: c_int,
-    _obj_handle: *mut c_void,
-    handle: *mut MPI_T_pvar_handle,
-    count: *mut c_int,
-) -> c_int {
-    on_tools(|tools| {
-        let (index, _) = row(PVARS, pvar_index)?;
-        let number = tools.number();
-        let handles = tools.handles(session)?;
-        give(handle, std::ptr::without_provenance_mut(number))?;
-        handles.insert(number, index);
-        put(count, 1);
-        Ok(())
-    })
-}
-
-/// Closes a performance variable. MPI-4.1 §15.3.7.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_handle_free(session: MPI_T_pvar_session, handle: *mut MPI_T_pvar_handle) -> c_int {
-    on_tools(|tools| {
-        if handle.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
-        // SAFETY: not NULL, hence the tool's variable.
-        let number = unsafe { handle.read() }.addr();
-        let freed = tools.handles(session)?.remove(&number);
-        freed.ok_or(MPI_T_ERR_INVALID_HANDLE)?;
-        give(handle, MPI_T_PVAR_HANDLE_NULL)
-    })
-}
-
-/// Whether every handle of the session is meant.
-fn is_all(handle: MPI_T_pvar_handle) -> bool {
-    handle.addr() == super::fortran::MPI_T_PVAR_ALL_HANDLES.0.addr()
-}
-
-/// Starts a performance variable: all of them run always. MPI-4.1 §15.3.7.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_start(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    on_tools(|tools| refuse(tools, session, handle, MPI_T_ERR_PVAR_NO_STARTSTOP))
-}
-
-/// Stops a performance variable: all of them run always. MPI-4.1 §15.3.7.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    on_tools(|tools| refuse(tools, session, handle, MPI_T_ERR_PVAR_NO_STARTSTOP))
-}
-
-/// Refuses what no variable allows; the form for all handles passes over such variables.
-fn refuse(tools: &mut Tools, session: MPI_T_pvar_session, handle: MPI_T_pvar_handle, code: Code) -> Result<(), Code> {
-    if is_all(handle) {
-        return tools.handles(session).map(drop);
-    }
-    tools.variable(session, handle)?;
-    Err(code)
-}
-
-/// The value of a performance variable; 0 while MPI is not initialized. MPI-4.1 §15.3.7.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_read(
-    session: MPI_T_pvar_session,
-    handle: MPI_T_pvar_handle,
-    buf: *mut c_void,
-) -> c_int {
-    on_tools(|tools| {
-        let pvar = tools.variable(session, handle)?;
-        let value = current_world().map_or(0, |world| (pvar.value)(&world.hold()));
-        give(buf.cast::<u64>(), value)
-    })
-}
-
-/// Performance variables cannot be written. MPI-4.1 §15.3.7.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_write(
-    session: MPI_T_pvar_session,
-    handle: MPI_T_pvar_handle,
-    _buf: *const c_void,
-) -> c_int {
-    on_tools(|tools| {
-        tools.variable(session, handle)?;
-        Err(MPI_T_ERR_PVAR_NO_WRITE)
-    })
-}
-
-/// Performance variables cannot be reset. MPI-4.1 §15.3.7.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    on_tools(|tools| refuse(tools, session, handle, MPI_T_ERR_PVAR_NO_WRITE))
-}
-
-/// No performance variable can be read and reset in one step. MPI-4.1 §15.3.7.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_T_pvar_readreset(
-    session: MPI_T_pvar_session,
-    handle: MPI_T_pvar_handle,
-    _buf: *mut c_void,
-) -> c_int {
-    on_tools(|tools| {
-        tools.variable(session, handle)?;
-        Err(MPI_T_ERR_PVAR_NO_ATOMIC)
     })
 }

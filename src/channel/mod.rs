@@ -176,11 +176,13 @@ pub struct Counters {
     pub left: u64,
     pub queued: u64,
     pub sleeps: u64,
+    pub sweeps: u64,
+    pub refused: u64,
 }
 
 impl Counters {
     /// Names and values.
-    pub fn list(&self) -> [(&'static str, u64); 11] {
+    pub fn list(&self) -> [(&'static str, u64); 13] {
         [
             ("inline", self.inline),
             ("ring", self.ring),
@@ -193,6 +195,8 @@ impl Counters {
             ("left", self.left),
             ("queued", self.queued),
             ("sleeps", self.sleeps),
+            ("sweeps", self.sweeps),
+            ("refused", self.refused),
         ]
     }
 }
@@ -370,6 +374,7 @@ impl<B: Bytes> Channel<B> {
         if !self.waiting.is_empty() {
             self.flush()?;
         }
+        self.counters.sweeps += 1;
         for _ in 0..self.rings.len() {
             let source = self.next;
             if let Some(arrival) = self.poll_ring(source)? {

@@ -199,6 +199,7 @@ impl<B: Bytes> Channel<B> {
             let (reach, outcome) = self.try_reach(peer);
             self.reach[peer as usize] = reach;
             if let Err(why) = outcome {
+                self.counters.refused += 1;
                 self.say(format_args!(
                     "cannot read rank {peer}'s memory ({why}): two copies instead"
                 ));
