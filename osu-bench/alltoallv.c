@@ -12,26 +12,12 @@ static void call(const Run *run)
     MPI_Alltoallv(run->send, counts, places, MPI_CHAR, run->receive, counts, places, MPI_CHAR, MPI_COMM_WORLD);
 }
 
-static unsigned name(unsigned seed, int from, int to) { return (seed * 251 + (unsigned)from) * 257 + (unsigned)to; }
-
-static void put(const Run *run, unsigned seed)
-{
-    for (int r = 0; r < ranks; r++)
-        fill((char *)run->send + run->bytes * (size_t)r, run->bytes, name(seed, rank, r));
-}
-
-static void verify(const Run *run, unsigned seed)
-{
-    for (int r = 0; r < ranks; r++)
-        check((char *)run->receive + run->bytes * (size_t)r, run->bytes, name(seed, r, rank));
-}
-
 int main(int argc, char **argv)
 {
     static const Collective collective = {
         {"MPI All-to-Allv Personalized Exchange Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcf",
          COLLECTIVE_DEFAULTS(1)},
-        0, 0, 1, call, put, verify};
+        0, 0, 1, call, put_exchange, verify_exchange};
     counts = calloc(1 << 16, sizeof *counts);
     places = calloc(1 << 16, sizeof *places);
     return collective_main(argc, argv, &collective);

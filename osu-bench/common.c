@@ -322,6 +322,20 @@ float term(int who, size_t i, unsigned seed) { return (float)((i + seed) % 13 + 
 
 float total(size_t i, unsigned seed) { return (float)ranks * (float)((i + seed) % 13) + (float)(ranks * (ranks - 1) / 2); }
 
+static unsigned exchanged(unsigned seed, int from, int to) { return (seed * 251 + (unsigned)from) * 257 + (unsigned)to; }
+
+void put_exchange(const Run *run, unsigned seed)
+{
+    for (int r = 0; r < ranks; r++)
+        fill((char *)run->send + run->bytes * (size_t)r, run->bytes, exchanged(seed, rank, r));
+}
+
+void verify_exchange(const Run *run, unsigned seed)
+{
+    for (int r = 0; r < ranks; r++)
+        check((char *)run->receive + run->bytes * (size_t)r, run->bytes, exchanged(seed, r, rank));
+}
+
 void put_terms(const Run *run, unsigned seed)
 {
     float *out = run->send;

@@ -98,6 +98,9 @@ float total(size_t i, unsigned seed);
 /* put and check for reductions: `first` is the index of the first element. */
 void put_terms(const Run *run, unsigned seed);
 void check_totals(const float *got, size_t count, size_t first, unsigned seed);
+/* put and verify where every rank sends a block of its own to every rank. */
+void put_exchange(const Run *run, unsigned seed);
+void verify_exchange(const Run *run, unsigned seed);
 
 #define COLLECTIVE_DEFAULTS(smallest) \
     {.min = smallest, .max = 1 << 20, .iterations = 1000, .iterations_large = 100, .warmup = 200, .warmup_large = 10}

@@ -1,70 +1,15 @@
 //! Operations planned from datatypes and run by ranks as threads, against their definition.
 
-use super::machine::{Element, run, start};
-use super::plan::{self, Blocks, Data, Places, Reduction, Root};
-use super::{internal, next_started_tag};
-use crate::mpi::datatype::Datatype;
-use crate::mpi::datatype::basic::index;
-use crate::mpi::op::Op;
+use super::machine::{run, start};
+use super::next_started_tag;
+use super::plan::{self, Root};
+use super::support::{self, data, reduction, regular};
 use crate::mpi::pt2pt;
-use crate::mpi::world::{Hold, State, World};
-use crate::shm::segment::Segment;
-use crate::sys::cvar::Settings;
+use crate::mpi::world::Hold;
 use std::rc::Rc;
-use std::sync::Arc;
-
-const INT: i32 = 0x4c00_0405;
 
 fn job(ranks: u32, program: impl Fn(u32, &mut Hold) + Sync) {
-    let segment = Arc::new(Segment::private(ranks, 2).unwrap());
-    std::thread::scope(|scope| {
-        for rank in 0..ranks {
-            let (segment, program) = (segment.clone(), &program);
-            scope.spawn(move || {
-                let settings = Settings::read(|_| None).unwrap();
-                let world = World::new(State::join(segment, rank, settings), false);
-                let mut hold = world.hold();
-                program(rank, &mut hold);
-                let comm = hold.world.clone();
-                internal::barrier(&mut hold, &comm).unwrap();
-            });
-        }
-    });
-}
-
-fn int() -> Element {
-    Element {
-        datatype: Datatype::basic_at(index(INT).unwrap()),
-        handle: INT,
-    }
-}
-
-fn data(ints: &mut [i32]) -> Data {
-    Data {
-        address: ints.as_mut_ptr().cast(),
-        count: ints.len(),
-        element: int(),
-    }
-}
-
-fn blocks(ints: &mut [i32], ranks: u32) -> Blocks {
-    Blocks {
-        address: ints.as_mut_ptr().cast(),
-        places: Places::Regular {
-            count: ints.len() / ranks as usize,
-            element: int(),
-        },
-    }
-}
-
-fn reduction(send: Option<&mut [i32]>, recv: &mut [i32], count: usize, op: Rc<Op>) -> Reduction {
-    Reduction {
-        send: send.map(|send| send.as_mut_ptr().cast()),
-        recv: recv.as_mut_ptr().cast(),
-        count,
-        element: int(),
-        op,
-    }
+    support::job(ranks, 2, &[], false, |rank, world| program(rank, &mut world.hold()));
 }
 
 fn value(rank: u32, index: usize) -> i32 {
@@ -100,18 +45,18 @@ fn data_moves_as_it_should() {
                 let mut got = vec![0; count * ranks as usize];
                 run(
                     hold,
-                    plan::allgather(&comm, Some(&data(&mut mine)), blocks(&mut got, ranks)),
+                    plan::allgather(&comm, Some(&data(&mut mine)), regular(&mut got, ranks)),
                 )
                 .unwrap();
                 assert!(got == all);
 
                 let mut got = vec![0; count * ranks as usize];
-                let at_root = (rank == last).then(|| blocks(&mut got, ranks));
+                let at_root = (rank == last).then(|| regular(&mut got, ranks));
                 let gather = plan::gather_regular(&comm, Root::Rank(last), Some(&data(&mut mine)), at_root);
                 run(hold, gather).unwrap();
                 assert!(rank != last || got == all);
 
-                let at_root = (rank == last).then(|| blocks(&mut got, ranks));
+                let at_root = (rank == last).then(|| regular(&mut got, ranks));
                 let mut got_back = vec![0; count];
                 let scatter = plan::scatter_regular(&comm, Root::Rank(last), at_root, Some(&data(&mut got_back)));
                 run(hold, scatter).unwrap();
@@ -122,11 +67,11 @@ fn data_moves_as_it_should() {
                 let mut got = vec![0; out.len()];
                 run(
                     hold,
-                    plan::alltoall(&comm, Some(blocks(&mut out, ranks)), blocks(&mut got, ranks)),
+                    plan::alltoall(&comm, Some(regular(&mut out, ranks)), regular(&mut got, ranks)),
                 )
                 .unwrap();
                 assert!(got == expected);
-                run(hold, plan::alltoall(&comm, None, blocks(&mut out, ranks))).unwrap();
+                run(hold, plan::alltoall(&comm, None, regular(&mut out, ranks))).unwrap();
                 assert!(out == expected);
             }
         });

@@ -25,6 +25,8 @@ pub mod signature;
 #[cfg(test)]
 mod simulate;
 #[cfg(test)]
+mod support;
+#[cfg(test)]
 mod tests;
 
 pub use internal::{allgather_bytes, allreduce_u64, barrier, barrier_of, bcast_bytes, gather_bytes};

@@ -1,73 +1,27 @@
 //! Collective operations as a program calls them, by ranks that are threads: random programs against
 //! their definition, late and early ranks, several communicators and threads, wrong calls.
 
-use crate::mpi::coll::args::{Blocks, Data, Places, Reduction, Root};
+use crate::mpi::coll::args::{Blocks, Places, Reduction, Root};
 use crate::mpi::coll::call::{Task, perform};
-use crate::mpi::coll::machine::{Element, start};
+use crate::mpi::coll::machine::start;
 use crate::mpi::coll::next_started_tag;
 use crate::mpi::coll::signature::Call;
+use crate::mpi::coll::support::{self, data, int, regular};
 use crate::mpi::comm::{Comm, create};
-use crate::mpi::datatype::Datatype;
-use crate::mpi::datatype::basic::index;
 use crate::mpi::pt2pt;
-use crate::mpi::world::{Hold, State, World};
-use crate::shm::segment::Segment;
-use crate::sys::cvar::Settings;
+use crate::mpi::world::{Hold, World};
 use proptest::prelude::*;
 use std::rc::Rc;
-use std::sync::Arc;
 
-const INT: i32 = 0x4c00_0405;
 const SUM: u32 = 3;
 const MAX: u32 = 1;
 const BXOR: u32 = 10;
 
 /// Runs `program` as each rank of a job on `cpus` CPUs, with control variables besides the defaults.
 fn job(ranks: u32, cpus: u32, set: &[(&str, u64)], multiple: bool, program: impl Fn(u32, &World) + Sync) {
-    let segment = Arc::new(Segment::private(ranks, cpus).unwrap());
-    std::thread::scope(|scope| {
-        for rank in 0..ranks {
-            let (segment, program) = (segment.clone(), &program);
-            scope.spawn(move || {
-                let found = |name: &str| {
-                    set.iter()
-                        .chain(&[("NEARMPI_BOARD_ONE_COPY", 2)])
-                        .find(|(key, _)| *key == name)
-                        .map(|(_, value)| value.to_string())
-                };
-                let world = World::new(State::join(segment, rank, Settings::read(found).unwrap()), multiple);
-                program(rank, &world);
-                let mut hold = world.hold();
-                let comm = hold.world.clone();
-                perform(&mut hold, &comm, Task::Barrier(Call::Finalize)).unwrap();
-            });
-        }
-    });
-}
-
-fn int() -> Element {
-    Element {
-        datatype: Datatype::basic_at(index(INT).unwrap()),
-        handle: INT,
-    }
-}
-
-fn data(ints: &mut [i32]) -> Data {
-    Data {
-        address: ints.as_mut_ptr().cast(),
-        count: ints.len(),
-        element: int(),
-    }
-}
-
-fn regular(ints: &mut [i32], ranks: u32) -> Blocks {
-    Blocks {
-        address: ints.as_mut_ptr().cast(),
-        places: Places::Regular {
-            count: ints.len() / ranks as usize,
-            element: int(),
-        },
-    }
+    // What tests do not say themselves.
+    let set = [set, &[("NEARMPI_BOARD_ONE_COPY", 2)]].concat();
+    support::job(ranks, cpus, &set, multiple, program);
 }
 
 /// Blocks of `counts`, in falling order of ranks and a gap of one element between them.
@@ -176,13 +130,7 @@ fn steps(longest: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn reduction(hold: &Hold, op: u32, send: Option<&mut [i32]>, recv: &mut [i32], count: usize) -> Reduction {
-    Reduction {
-        send: send.map(|send| send.as_mut_ptr().cast()),
-        recv: recv.as_mut_ptr().cast(),
-        count,
-        element: int(),
-        op: hold.ops.builtin(op).unwrap().clone(),
-    }
+    support::reduction(send, recv, count, hold.ops.builtin(op).unwrap().clone())
 }
 
 /// Does `step` and compares with its definition.

@@ -1,0 +1,76 @@
+//! What tests of collective operations share: jobs of threads, and arguments made of vectors of integers.
+
+use super::args::{Blocks, Data, Places, Reduction};
+use super::internal;
+use super::machine::Element;
+use crate::mpi::datatype::Datatype;
+use crate::mpi::datatype::basic::index;
+use crate::mpi::op::Op;
+use crate::mpi::world::{State, World};
+use crate::shm::segment::Segment;
+use crate::sys::cvar::Settings;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const INT: i32 = 0x4c00_0405;
+
+/// Runs `program` as each rank of a job on `cpus` CPUs, with control variables besides the defaults; of two for the
+/// same the first counts.
+pub fn job(ranks: u32, cpus: u32, set: &[(&str, u64)], multiple: bool, program: impl Fn(u32, &World) + Sync) {
+    let segment = Arc::new(Segment::private(ranks, cpus).unwrap());
+    std::thread::scope(|scope| {
+        for rank in 0..ranks {
+            let (segment, program) = (segment.clone(), &program);
+            scope.spawn(move || {
+                let found = |name: &str| {
+                    let found = set.iter().find(|(key, _)| *key == name);
+                    found.map(|(_, value)| value.to_string())
+                };
+                let world = World::new(State::join(segment, rank, Settings::read(found).unwrap()), multiple);
+                program(rank, &world);
+                let mut hold = world.hold();
+                let comm = hold.world.clone();
+                internal::barrier(&mut hold, &comm).unwrap();
+            });
+        }
+    });
+}
+
+/// The type of all elements.
+pub fn int() -> Element {
+    Element {
+        datatype: Datatype::basic_at(index(INT).unwrap()),
+        handle: INT,
+    }
+}
+
+/// A buffer argument.
+pub fn data(ints: &mut [i32]) -> Data {
+    Data {
+        address: ints.as_mut_ptr().cast(),
+        count: ints.len(),
+        element: int(),
+    }
+}
+
+/// One with a block for each rank.
+pub fn regular(ints: &mut [i32], ranks: u32) -> Blocks {
+    Blocks {
+        address: ints.as_mut_ptr().cast(),
+        places: Places::Regular {
+            count: ints.len() / ranks as usize,
+            element: int(),
+        },
+    }
+}
+
+/// `recv = op` over all `send`, or over all `recv` in place.
+pub fn reduction(send: Option<&mut [i32]>, recv: &mut [i32], count: usize, op: Rc<Op>) -> Reduction {
+    Reduction {
+        send: send.map(|send| send.as_mut_ptr().cast()),
+        recv: recv.as_mut_ptr().cast(),
+        count,
+        element: int(),
+        op,
+    }
+}
