@@ -17,7 +17,7 @@ static uint32_t pick(uint32_t below)
 /* Mostly short, sometimes megabytes; often at a limit of the paths that bytes take. */
 static size_t length(void)
 {
-    static const size_t edges[] = {0, 1, 8, 47, 48, 49, 4096, 8191, 8192, 8193, 16383, 16384, 16385, 65536, 131072};
+    static const size_t edges[] = {0, 1, 8, 47, 48, 49, 4096, 8191, 8192, 8193, 16383, 16384, 16385, 32767, 32768, 32769, 65536, 131072};
     switch (pick(8)) {
     case 0:
     case 1:

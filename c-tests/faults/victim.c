@@ -86,7 +86,7 @@ static void end(const char *how)
 
 static void data(void)
 {
-    static const size_t sizes[] = {0, 1, 48, 49, 1000, 8192, 8193, 16384, 65536, 70000, 1 << 20, 5000001};
+    static const size_t sizes[] = {0, 1, 48, 49, 1000, 8192, 8193, 16384, 32768, 32769, 65536, 70000, 1 << 20, 5000001};
     int next = (my_rank + 1) % n_ranks, previous = (my_rank + n_ranks - 1) % n_ranks;
     unsigned char *out = need(5000001), *in = need(5000001);
     for (unsigned round = 0; round < 3; round++)

@@ -57,7 +57,7 @@ macro_rules! cvars {
 cvars! {
     one_copy "ONE_COPY" 1 0..=1
         "1: large messages are copied once, by process_vm_readv; 0: all go through shared memory";
-    one_copy_min "ONE_COPY_MIN" 16384 1..=1073741824
+    one_copy_min "ONE_COPY_MIN" 32769 1..=1073741824
         "bytes from which a message in a row may be copied once rather than through the sender's cells";
     offer_min "OFFER_MIN" 65536 1..=1073741824
         "bytes from which a message waits in the sender's memory until its receive is posted, even if it will go through cells";
@@ -83,7 +83,7 @@ cvars! {
         "longest message, in bytes, that a sender about to sleep copies to memory of its own so that its program goes on; 0: none";
     late_room "LATE_ROOM" 4194304 0..=1099511627776
         "bytes of such messages that a rank keeps at most";
-    ring_max "RING_MAX" 8192 0..=1073741824
+    ring_max "RING_MAX" 32768 0..=1073741824
         "bytes up to which a message goes through the pair's ring rather than the sender's cells (at most a quarter of the ring)";
     cells_batch "CELLS_BATCH" 4 1..=16
         "cells announced by one control message";

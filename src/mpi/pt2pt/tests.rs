@@ -79,8 +79,8 @@ fn buffer(bytes: &mut [u8]) -> Buffer {
     Buffer::bytes(bytes.as_mut_ptr(), bytes.len())
 }
 
-const SIZES: [usize; 14] = [
-    0, 1, 8, 47, 48, 49, 200, 4096, 8192, 8193, 16384, 65537, 300_000, 2_000_001,
+const SIZES: [usize; 16] = [
+    0, 1, 8, 47, 48, 49, 200, 4096, 8192, 8193, 16384, 32768, 32769, 65537, 300_000, 2_000_001,
 ];
 
 fn every_size_arrives_whole(set: &[(&str, &str)]) {
