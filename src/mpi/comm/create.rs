@@ -66,12 +66,19 @@ pub fn split(hold: &mut Hold, comm: &Rc<Comm>, choice: Choice) -> Result<Option<
     let choices = choices(hold, comm, choice)?;
     let part = part(&choices, choice.color);
     let number = claim_in_part(hold, comm, &part, part.len() as u32)?;
-    let Some(rank) = part.iter().position(|&member| member == comm.rank) else {
-        return Ok(None);
+    let context = match part.first().map(|&first| number[first as usize]) {
+        None | Some(NONE) => None,
+        Some(number) => Some(hold.adopt_context(number)),
     };
-    let group = Group::new(part.iter().map(|&member| comm.group.world(member)).collect());
-    let context = hold.adopt_context(known(number[part[0] as usize])?);
-    Ok(Some(comm.child(context, rank as u32, Rc::new(group))))
+    // Where one part gets no context, no part does, and everybody learns that: all are still in step.
+    for first in firsts(&choices) {
+        known(number[first as usize])?;
+    }
+    let rank = part.iter().position(|&member| member == comm.rank);
+    Ok(rank.zip(context).map(|(rank, context)| {
+        let group = Group::new(part.iter().map(|&member| comm.group.world(member)).collect());
+        comm.child(context, rank as u32, Rc::new(group))
+    }))
 }
 
 /// A communicator of `group`, which is part of `comm`'s (local) group; `None` to those outside. Several
@@ -159,6 +166,16 @@ pub(super) fn part(choices: &[Choice], color: i32) -> Vec<u32> {
     let mut part: Vec<u32> = ranks.filter(|&rank| choices[rank as usize].color == color).collect();
     part.sort_by_key(|&rank| choices[rank as usize].key);
     part
+}
+
+/// The first rank of each part.
+fn firsts(choices: &[Choice]) -> impl Iterator<Item = u32> {
+    let mut ranks: Vec<u32> = (0..choices.len() as u32)
+        .filter(|&rank| choices[rank as usize].color != UNDEFINED)
+        .collect();
+    ranks.sort_by_key(|&rank| (choices[rank as usize].color, choices[rank as usize].key));
+    ranks.dedup_by_key(|&mut rank| choices[rank as usize].color);
+    ranks.into_iter()
 }
 
 /// The first of each `part` claims a context for `holders`; everybody learns what each rank claimed.

@@ -76,6 +76,31 @@ fn duplicates_and_parts_have_their_own_contexts() {
 }
 
 #[test]
+fn where_one_part_gets_no_context_everybody_learns_it() {
+    job(5, |hold, world| {
+        let mut taken = Vec::new();
+        if world.rank == 0 {
+            taken.extend(std::iter::from_fn(|| hold.claim_context(1).ok()));
+            drop(hold.adopt_context(taken.pop().unwrap()));
+        }
+        barrier(hold, world).unwrap();
+        let color = if world.rank == 4 {
+            UNDEFINED
+        } else {
+            world.rank as i32 % 2
+        };
+        assert_eq!(split(hold, world, choice(color, 0)).unwrap_err().class(), Class::Other);
+        assert_eq!(roll_call(hold, world), [0, 1, 2, 3, 4], "nobody is ahead");
+        // The part that had the last context has let it go.
+        if world.rank == 0 {
+            taken.push(hold.claim_context(1).unwrap());
+            taken.drain(..).for_each(|number| drop(hold.adopt_context(number)));
+        }
+        barrier(hold, world).unwrap();
+    });
+}
+
+#[test]
 fn groups_make_communicators() {
     job(5, |hold, world| {
         let group = Rc::new(match world.rank {

