@@ -169,8 +169,6 @@ static void freed_while_in_use(void)
     deletes = 0;
     OK(MPI_Comm_delete_attr(dup, saved));
     CHECK(deletes == 1, "%d values deleted", deletes);
-    OK(MPI_Comm_set_errhandler(dup, MPI_ERRORS_RETURN));
-    FAILS(MPI_ERR_KEYVAL, MPI_Comm_get_attr(dup, saved, &value, &flag));
     OK(MPI_Comm_free(&dup));
 }
 
