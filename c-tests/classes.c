@@ -211,6 +211,7 @@ static void strict(void)
     MPI_Datatype type;
     void *memory;
     OK(MPI_Comm_group(world, &group));
+    FAILS(MPI_ERR_BUFFER, MPI_Exscan(b, b, 1, MPI_INT, MPI_SUM, world));
     FAILS(MPI_ERR_COUNT, MPI_Scan(b, b + 4, -1, MPI_INT, MPI_SUM, world));
     FAILS(MPI_ERR_COMM, MPI_Comm_remote_size(world, &i));
     FAILS(MPI_ERR_COMM, MPI_Comm_remote_group(world, &other));

@@ -71,7 +71,16 @@ static void refuses(void)
 int main(int argc, char **argv)
 {
     works();
+    MPI_Info before, later;
+    int keys = -1, same = -2;
+    OK(MPI_Info_create_env(argc, argv, &before));
     start(&argc, &argv);
+    OK(MPI_Info_create_env(argc, argv, &later));
+    OK(MPI_Info_get_nkeys(before, &keys));
+    OK(MPI_Info_get_nkeys(later, &same));
+    CHECK(keys == same, "%d keys before MPI_Init, %d after", keys, same);
+    OK(MPI_Info_free(&before));
+    OK(MPI_Info_free(&later));
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     works();

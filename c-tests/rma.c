@@ -283,8 +283,35 @@ static void properties(void)
     CHECK(deleted == 5, "the delete function was called %d times 5", deleted);
 }
 
+static int has_hint(MPI_Win win, const char *key, const char *value)
+{
+    MPI_Info info;
+    char found[64] = "";
+    int flag;
+    OK(MPI_Win_get_info(win, &info));
+    OK(MPI_Info_get(info, key, sizeof found - 1, found, &flag));
+    OK(MPI_Info_free(&info));
+    return flag && !strcmp(found, value);
+}
+
+/* Parts of no bytes lie nowhere; hints that the program does not give have their defaults. */
+static void empty(void)
+{
+    MPI_Win win;
+    MPI_Aint size;
+    void *base;
+    int unit;
+    OK(MPI_Win_allocate_shared(my_rank == 0 ? 8 : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win));
+    OK(MPI_Win_shared_query(win, n_ranks - 1, &size, &unit, &base));
+    CHECK(size == 0 && base == NULL, "%ld bytes at %p", (long)size, base);
+    CHECK(has_hint(win, "accumulate_ops", "same_op_no_op"), "the default of accumulate_ops");
+    CHECK(has_hint(win, "accumulate_ordering", "rar,raw,war,waw"), "the default of accumulate_ordering");
+    OK(MPI_Win_free(&win));
+}
+
 static void errors(void)
 {
+    empty();
     int memory[4] = {0}, other = 7;
     MPI_Win win;
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
@@ -308,6 +335,11 @@ static void errors(void)
     FAILS(MPI_ERR_RMA_RANGE, MPI_Put(&other, 1, MPI_INT, 0, 4, 1, MPI_INT, win));
     FAILS(MPI_ERR_DISP, MPI_Get(&other, 1, MPI_INT, 0, -1, 1, MPI_INT, win));
     FAILS(MPI_ERR_OP, MPI_Accumulate(&other, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_OP_NULL, win));
+    MPI_Datatype derived;
+    OK(MPI_Type_contiguous(1, MPI_INT, &derived));
+    OK(MPI_Type_commit(&derived));
+    FAILS(MPI_ERR_TYPE, MPI_Compare_and_swap(&other, &other, &other, derived, 0, 0, win));
+    OK(MPI_Type_free(&derived));
     OK(MPI_Put(&other, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, win));
     OK(MPI_Accumulate(NULL, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM, win));
     OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, win));

@@ -98,7 +98,8 @@ static MPI_Session opened(const char *level)
     MPI_Session session;
     MPI_Info info;
     OK(MPI_Info_create(&info));
-    OK(MPI_Info_set(info, "thread_level", level));
+    if (level)
+        OK(MPI_Info_set(info, "thread_level", level));
     OK(MPI_Session_init(info, MPI_ERRORS_RETURN, &session));
     OK(MPI_Info_free(&info));
     CHECK(session != MPI_SESSION_NULL, "the null session");
@@ -115,6 +116,14 @@ int main(int argc, char **argv)
 {
     int flag;
     const char *how = argc > 1 ? argv[1] : "";
+    char level[40];
+    MPI_Info info;
+    MPI_Session plain = opened(NULL);
+    OK(MPI_Session_get_info(plain, &info));
+    OK(MPI_Info_get(info, "thread_level", sizeof level - 1, level, &flag));
+    CHECK(flag && !strcmp(level, "MPI_THREAD_MULTIPLE"), "a session that asks for no level has %s", level);
+    OK(MPI_Info_free(&info));
+    closed(plain);
     for (int i = 0; i < 3; i++) {
         MPI_Session first = opened("MPI_THREAD_SINGLE"), second = opened("MPI_THREAD_MULTIPLE");
         whole(first);

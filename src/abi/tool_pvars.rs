@@ -324,11 +324,7 @@ pub unsafe extern "C" fn MPI_T_pvar_session_create(session: *mut MPI_T_pvar_sess
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_T_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
     on_tools(|tools| {
-        if session.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
-        // SAFETY: not NULL, hence the tool's variable.
-        let number = unsafe { session.read() }.addr();
+        let number = number_of(session)?;
         tools.sessions.remove(&number).ok_or(MPI_T_ERR_INVALID_SESSION)?;
         give(session, MPI_T_PVAR_SESSION_NULL)
     })
@@ -366,11 +362,7 @@ pub unsafe extern "C" fn MPI_T_pvar_handle_alloc(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_T_pvar_handle_free(session: MPI_T_pvar_session, handle: *mut MPI_T_pvar_handle) -> c_int {
     on_tools(|tools| {
-        if handle.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
-        // SAFETY: not NULL, hence the tool's variable.
-        let number = unsafe { handle.read() }.addr();
+        let number = number_of(handle)?;
         let freed = tools.handles(session)?.remove(&number);
         freed.ok_or(MPI_T_ERR_INVALID_HANDLE)?;
         give(handle, MPI_T_PVAR_HANDLE_NULL)

@@ -100,6 +100,15 @@ pub(super) fn give<T>(out: *mut T, value: T) -> Result<(), Code> {
     Ok(())
 }
 
+/// The number behind the handle that a call is to close.
+pub(super) fn number_of<T>(handle: *mut *mut T) -> Result<usize, Code> {
+    if handle.is_null() {
+        return Err(MPI_T_ERR_INVALID);
+    }
+    // SAFETY: not NULL, hence the tool's variable.
+    Ok(unsafe { handle.read() }.addr())
+}
+
 /// Fills a string as MPI-4.1 §15.3.3 says: cut short to `*len` bytes, and `*len` becomes the room it needs.
 pub(super) fn text(out: *mut c_char, len: *mut c_int, text: &str) {
     if len.is_null() {
@@ -253,11 +262,7 @@ pub unsafe extern "C" fn MPI_T_cvar_handle_alloc(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
     on_tools(|tools| {
-        if handle.is_null() {
-            return Err(MPI_T_ERR_INVALID);
-        }
-        // SAFETY: not NULL, hence the tool's variable.
-        let number = unsafe { handle.read() }.addr();
+        let number = number_of(handle)?;
         tools.cvars.remove(&number).ok_or(MPI_T_ERR_INVALID_HANDLE)?;
         give(handle, MPI_T_CVAR_HANDLE_NULL)
     })

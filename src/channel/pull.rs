@@ -158,18 +158,15 @@ impl<B: Bytes> Channel<B> {
         if self.settings.one_copy == 0 {
             return Err("NEARMPI_ONE_COPY=0".into());
         }
-        if let Reach::Unknown = self.reach[peer as usize] {
-            let (reach, outcome) = self.try_reach(peer);
-            self.reach[peer as usize] = reach;
-            return outcome;
-        }
         match self.reach[peer as usize] {
+            Reach::Unknown => self.try_reach(peer),
             Reach::Process(_) => Ok(()),
-            _ => Err("the kernel refuses".into()),
+            Reach::Never => Err("the kernel refuses".into()),
         }
     }
 
-    fn try_reach(&self, peer: u32) -> (Reach, Result<(), String>) {
+    /// Tries to read the peer's canary and remembers whether that goes.
+    fn try_reach(&mut self, peer: u32) -> Result<(), String> {
         let block = self.segment.rank(peer);
         let pid = block.pid.load(Ordering::Relaxed) as i32;
         let (address, canary) = (
@@ -180,8 +177,11 @@ impl<B: Bytes> Channel<B> {
         // SAFETY: `seen` has eight bytes.
         let outcome = unsafe { cma::read(pid, address, (&raw mut seen).cast(), size_of::<u64>()) };
         if outcome.is_ok() && seen == canary {
-            return (Reach::Process(pid), Ok(()));
+            self.reach[peer as usize] = Reach::Process(pid);
+            return Ok(());
         }
+        self.reach[peer as usize] = Reach::Never;
+        self.counters.refused += 1;
         if let Some(meter) = self.meter() {
             meter.event(What::Refused, peer, 0);
         }
@@ -190,20 +190,17 @@ impl<B: Bytes> Channel<B> {
             .map_or("its process number means another process here".into(), |e| {
                 e.to_string()
             });
-        (Reach::Never, Err(why))
+        Err(why)
     }
 
-    /// Tries, the first time, to read the peer's canary.
+    /// Whether the peer's memory can be read; tried the first time.
     pub(super) fn reach_of(&mut self, peer: u32) -> Reach {
-        if self.reach[peer as usize] == Reach::Unknown {
-            let (reach, outcome) = self.try_reach(peer);
-            self.reach[peer as usize] = reach;
-            if let Err(why) = outcome {
-                self.counters.refused += 1;
-                self.say(format_args!(
-                    "cannot read rank {peer}'s memory ({why}): two copies instead"
-                ));
-            }
+        if self.reach[peer as usize] == Reach::Unknown
+            && let Err(why) = self.try_reach(peer)
+        {
+            self.say(format_args!(
+                "cannot read rank {peer}'s memory ({why}): two copies instead"
+            ));
         }
         self.reach[peer as usize]
     }

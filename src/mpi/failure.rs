@@ -7,7 +7,7 @@
 //! later ends at once. A collective operation on a communicator with a dead member ends at every survivor,
 //! so that nobody waits for one who has given up.
 
-use super::comm::{Comm, Plane, inter};
+use super::comm::{Comm, Plane, create, inter};
 use super::error::{Class, Error, Result};
 use super::group::Group;
 use super::pt2pt::engine;
@@ -444,11 +444,7 @@ fn agree_on_context(hold: &mut Hold, comm: &Rc<Comm>, group: &Group, holders: u3
         return Ok(None);
     }
     match u16::try_from(number) {
-        Ok(super::context::NONE) => fail!(
-            Other,
-            "all communicator contexts of the job are in use; free some communicators"
-        ),
-        Ok(number) => Ok(Some(number)),
+        Ok(number) => create::known(number).map(Some),
         Err(_) => fail!(Intern, "the members of a communicator disagree about it"),
     }
 }

@@ -205,7 +205,7 @@ pub(super) fn agree(hold: &mut Hold, comm: &Rc<Comm>, holders: u32) -> Result<u1
 }
 
 /// `number`, unless whoever should have claimed it found none.
-pub(super) fn known(number: u16) -> Result<u16> {
+pub(in crate::mpi) fn known(number: u16) -> Result<u16> {
     if number == NONE {
         fail!(
             Other,

@@ -2,7 +2,6 @@
 
 use crate::fail;
 use crate::mpi::error::Result;
-use std::cmp::Ordering;
 
 /// A grid of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -230,16 +229,11 @@ impl Search {
 
     /// Whether the factors are better than the best.
     fn is_better(&self) -> bool {
-        let spread = |factors: &[u32]| factors[0] - factors[factors.len() - 1];
-        let from_least = |factors: &[u32]| factors.iter().rev().copied().collect::<Vec<u32>>();
-        if self.best.is_empty() {
+        let spread = |factors: &[u32]| factors.first().zip(factors.last()).map(|(first, last)| first - last);
+        let (Some(spread), Some(best)) = (spread(&self.factors), spread(&self.best)) else {
             return true;
-        }
-        match spread(&self.factors).cmp(&spread(&self.best)) {
-            Ordering::Less => true,
-            Ordering::Equal => from_least(&self.factors) > from_least(&self.best),
-            Ordering::Greater => false,
-        }
+        };
+        spread < best || spread == best && self.factors.iter().rev().gt(self.best.iter().rev())
     }
 }
 
