@@ -282,7 +282,7 @@ impl Incoming {
             return Ok(Parts::new(Vec::new(), Told::Is(Status::PROC_NULL)));
         };
         let (bytes, room) = (
-            sender.number * sender.size,
+            sender.number.saturating_mul(sender.size),
             self.partitions.number * self.partitions.size(),
         );
         if bytes > room {

@@ -1,16 +1,21 @@
 //! Several threads in each of several ranks, all of them in MPI at once; run under ThreadSanitizer too.
 
+use super::partitioned::Partitions;
 use super::*;
 use crate::mpi::coll;
 use crate::mpi::comm::create;
+use crate::mpi::datatype::{Datatype, basic};
+use crate::mpi::errhandler::Errhandler;
+use crate::mpi::session::{self, Session};
 use crate::mpi::world::World;
 use crate::shm::segment::Segment;
 use crate::sys::cvar::Settings;
 use std::sync::Arc;
 
+const MPI_BYTE: i32 = 0x4c00010d;
 const RANKS: u32 = 3;
 const THREADS: u32 = 4;
-const ROUNDS: u32 = if cfg!(debug_assertions) { 60 } else { 600 };
+const ROUNDS: u32 = if cfg!(debug_assertions) { 300 } else { 3000 };
 
 /// What a thread has: its rank's world, its number, and the communicator that threads of its number share.
 struct Me<'w> {
@@ -89,11 +94,78 @@ impl Me<'_> {
         coll::barrier(&mut hold, &dup).unwrap();
     }
 
+    /// A message in partitions to the next rank, one half of them marked as ready by a second thread.
+    fn in_partitions(&self, round: u32) {
+        const SIZE: usize = 3000;
+        let number = 2 + 2 * (round as usize % 4);
+        let (next, before) = ((self.rank + 1) % RANKS, (self.rank + RANKS - 1) % RANKS);
+        let mut out: Vec<u8> = (0..number * SIZE)
+            .map(|at| (at as u32 ^ round ^ self.rank << 4 ^ self.number) as u8)
+            .collect();
+        let mut room = vec![0; out.len()];
+        let (send, receive) = {
+            let mut hold = self.world.hold();
+            let comm = self.comm(&hold);
+            let datatype = Datatype::basic_at(basic::index(MPI_BYTE).unwrap());
+            let parts = |address, number, count| Partitions {
+                address,
+                number,
+                count,
+                datatype: datatype.clone(),
+            };
+            let out = parts(out.as_mut_ptr(), number, SIZE);
+            // The receiver sees two partitions, whatever the sender has.
+            let room = parts(room.as_mut_ptr(), 2, number / 2 * SIZE);
+            let send = partitioned::send_init(&mut hold, &comm, out, Some(next), 5).unwrap();
+            let receive = partitioned::recv_init(&mut hold, &comm, room, Some(before), 5).unwrap();
+            let mut key = |operation| persistent::create(&mut hold, operation).unwrap();
+            (key(send), key(receive))
+        };
+        for key in [receive, send] {
+            persistent::start(&mut self.world.hold(), key).unwrap();
+        }
+        let ready = |which: std::ops::Range<usize>| {
+            for partition in which.rev() {
+                partitioned::ready(&mut self.world.hold(), send, [partition].into_iter()).unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| ready(number / 2..number));
+            ready(0..number / 2);
+        });
+        let mut hold = self.world.hold();
+        hold.wait_until(None, |hold| partitioned::arrived(hold, receive, 1))
+            .unwrap();
+        for key in [receive, send] {
+            wait(&mut hold, key).unwrap();
+            request::free(&mut hold, key).unwrap();
+        }
+        drop(hold);
+        let right = |(at, &byte): (usize, &u8)| byte == (at as u32 ^ round ^ before << 4 ^ self.number) as u8;
+        assert!(room.iter().enumerate().all(right));
+    }
+
+    /// A session of this thread's own, and a communicator of everybody made from it.
+    fn in_a_session(&self) {
+        let mut hold = self.world.hold();
+        let new = Rc::new(Session::new(Errhandler::Return, 3));
+        let handle = hold.sessions.insert(new).unwrap();
+        let session = hold.sessions.get(handle).unwrap().clone();
+        let group = Rc::new(session::group(&hold, &session, "mpi://world").unwrap());
+        drop(session);
+        let world = hold.world.clone();
+        let comm = create::create_group(&mut hold, &world, &group, self.number as i32).unwrap();
+        coll::barrier(&mut hold, &Rc::new(comm.unwrap())).unwrap();
+        hold.sessions.remove(handle);
+    }
+
     fn work(&self) {
         for round in 0..ROUNDS {
-            match round % 5 {
+            match round % 7 {
                 0..3 => self.ring(round),
                 3 => self.cancelled(),
+                4 => self.in_partitions(round),
+                5 => self.in_a_session(),
                 _ => self.together(round),
             }
         }
