@@ -120,11 +120,15 @@ fuzz_target!(|input: &[u8]| {
                 let turns = [1, 2, 3, 4].map(|turn| board.slot(turn).turn().load(std::sync::atomic::Ordering::Relaxed));
                 job.junk(2, place % 80, value);
                 let same = [1, 2, 3, 4].map(|turn| board.slot(turn).turn().load(std::sync::atomic::Ordering::Relaxed)) == turns;
-                // A far note asks for messages that nobody sends.
+                // What a far note points to cannot be read here, and the message asked for instead never comes: its
+                // sender is dead.
                 let far = [1, 2, 3, 4].iter().any(|&turn| board.slot(turn).note().far);
+                if far {
+                    job.segment.bury(1);
+                }
                 let comm = honest.world.clone();
                 let mut bytes = vec![0; len];
-                if !is_sane || !same || far || bcast_bytes(&mut honest, &comm, 1, &mut bytes).is_err() {
+                if !is_sane || !same || bcast_bytes(&mut honest, &comm, 1, &mut bytes).is_err() || far {
                     return;
                 }
             }
