@@ -14,7 +14,7 @@ use super::edge::*;
 use super::errhandler::pass_on;
 use super::types::*;
 use std::ffi::{c_char, c_int, c_void};
-use std::ptr::{addr_of, addr_of_mut, null_mut};
+use std::ptr::{addr_of, addr_of_mut, null, null_mut};
 
 /// A pointer that never changes, shared with C.
 #[repr(transparent)]
@@ -26,12 +26,22 @@ static UNWEIGHTED: c_int = 0;
 static WEIGHTS_EMPTY: c_int = 0;
 static ALL_HANDLES: c_int = 0;
 
-/// The value of [`MPI_UNWEIGHTED`] for MPICH's `mpi_f08` module.
+/// The value of [`MPI_UNWEIGHTED`] for MPICH's `mpi_f08` module, set by [`begin`].
 #[unsafe(no_mangle)]
-pub static MPIR_C_MPI_UNWEIGHTED: Fixed<c_int> = Fixed(&raw const UNWEIGHTED);
-/// The value of [`MPI_WEIGHTS_EMPTY`] for MPICH's `mpi_f08` module.
+pub static mut MPIR_C_MPI_UNWEIGHTED: *const c_int = null();
+/// The value of [`MPI_WEIGHTS_EMPTY`] for MPICH's `mpi_f08` module, set by [`begin`].
 #[unsafe(no_mangle)]
-pub static MPIR_C_MPI_WEIGHTS_EMPTY: Fixed<c_int> = Fixed(&raw const WEIGHTS_EMPTY);
+pub static mut MPIR_C_MPI_WEIGHTS_EMPTY: *const c_int = null();
+
+/// Tells MPICH's Fortran library the addresses that only this library knows. It has such variables itself, and the
+/// dynamic linker takes the first of a name: they have to be set, as MPICH does.
+pub fn begin() {
+    // SAFETY: pointers that nothing else writes, set before the program is told that the library has started.
+    unsafe {
+        MPIR_C_MPI_UNWEIGHTED = MPI_UNWEIGHTED.0;
+        MPIR_C_MPI_WEIGHTS_EMPTY = MPI_WEIGHTS_EMPTY.0;
+    }
+}
 
 /// "No weights" (MPI-4.1 §8.5.4): an address that no array of the program has.
 #[unsafe(no_mangle)]

@@ -8,6 +8,7 @@ use super::constants::*;
 use super::crash;
 use super::edge::*;
 use super::errhandler::report;
+use super::fortran;
 use super::timing;
 use super::tool_pvars;
 use super::types::*;
@@ -181,6 +182,7 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     if let Err(sentence) = timing::profile(&mut state, &segment, multiple, began) {
         report(&format!("nearmpi: {sentence}"));
     }
+    fortran::begin();
     tool_pvars::begin(&mut state);
     if debug > 0 {
         tell_ways(&mut state, debug);

@@ -1,4 +1,4 @@
-! What MPICH's Fortran library asks of the C library beyond plain calls: special addresses, call-backs of every
+! What MPICH's Fortran library asks of the C library beyond plain calls: special addresses, weights, call-backs of every
 ! kind in Fortran's form, logicals, character strings, statuses, optional errors. Prints `rank R of N` when all is well.
 module callbacks
     use mpi_f08
@@ -82,6 +82,8 @@ program claims
     type(MPI_Errhandler) :: handler
     type(MPI_Datatype) :: column
     type(MPI_Info) :: info
+    type(MPI_Comm) :: ring
+    integer :: ins, outs, from(1), to(1)
     integer :: matrix(3, 4) = reshape([(i, i = 1, 12)], [3, 4]), row(4)
 
     call MPI_Init()
@@ -133,6 +135,14 @@ program claims
     call MPI_Sendrecv(matrix(2, 1), 1, column, rank, 4, row, 4, MPI_INTEGER, rank, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE)
     call expect(all(row == matrix(2, :)), 'a row of a matrix')
     call MPI_Type_free(column)
+
+    call MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, [mod(rank + size - 1, size)], MPI_UNWEIGHTED, &
+        1, [mod(rank + 1, size)], MPI_UNWEIGHTED, MPI_INFO_NULL, .false., ring)
+    call MPI_Dist_graph_neighbors_count(ring, ins, outs, flag)
+    call expect(ins == 1 .and. outs == 1 .and. .not. flag, 'a graph without weights')
+    call MPI_Dist_graph_neighbors(ring, 1, from, MPI_UNWEIGHTED, 1, to, MPI_UNWEIGHTED)
+    call expect(from(1) == mod(rank + size - 1, size) .and. to(1) == mod(rank + 1, size), 'neighbours in a graph')
+    call MPI_Comm_free(ring)
 
     call MPI_Info_create(info)
     call MPI_Info_set(info, 'key with blanks behind   ', '  value ')
