@@ -127,7 +127,7 @@ counted! {
         sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, root: c_int
     ) => |hold, comm| {
-        let recv = |hold: &Hold| blocks(hold, (recvbuf, recvcount.into(), recvtype), "recv");
+        let recv = |hold: &Hold| blocks(hold, (recvbuf, recvcount.into(), recvtype), RECV);
         gather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv, root, true)
     };
 
@@ -137,7 +137,7 @@ counted! {
         recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Displ, recvtype: MPI_Datatype, root: c_int
     ) => |hold, comm| {
         let ranks = comm.peers().size();
-        let recv = |hold: &Hold| varying(hold, ranks, recvbuf, recvcounts, displs, recvtype, "recv");
+        let recv = |hold: &Hold| varying(hold, ranks, recvbuf, recvcounts, displs, recvtype, RECV);
         gather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv, root, false)
     };
 
@@ -146,7 +146,7 @@ counted! {
         sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, root: c_int
     ) => |hold, comm| {
-        let send = |hold: &Hold| blocks(hold, (sendbuf, sendcount.into(), sendtype), "send");
+        let send = |hold: &Hold| blocks(hold, (sendbuf, sendcount.into(), sendtype), SEND);
         scatter(hold, comm, send, (recvbuf, recvcount.into(), recvtype), root, true)
     };
 
@@ -156,7 +156,7 @@ counted! {
         recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype, root: c_int
     ) => |hold, comm| {
         let ranks = comm.peers().size();
-        let send = |hold: &Hold| varying(hold, ranks, sendbuf, sendcounts, displs, sendtype, "send");
+        let send = |hold: &Hold| varying(hold, ranks, sendbuf, sendcounts, displs, sendtype, SEND);
         scatter(hold, comm, send, (recvbuf, recvcount.into(), recvtype), root, false)
     };
 
@@ -165,7 +165,7 @@ counted! {
         sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype
     ) => |hold, comm| {
-        let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), "recv");
+        let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), RECV);
         allgather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv?)
     };
 
@@ -174,7 +174,7 @@ counted! {
         sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcounts: *const Count, displs: *const Displ, recvtype: MPI_Datatype
     ) => |hold, comm| {
-        let recv = varying(hold, comm.peers().size(), recvbuf, recvcounts, displs, recvtype, "recv");
+        let recv = varying(hold, comm.peers().size(), recvbuf, recvcounts, displs, recvtype, RECV);
         allgather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv?)
     };
 
@@ -183,8 +183,8 @@ counted! {
         sendbuf: *const c_void, sendcount: Count, sendtype: MPI_Datatype,
         recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype
     ) => |hold, comm| {
-        let send = |hold: &Hold| blocks(hold, (sendbuf, sendcount.into(), sendtype), "send");
-        let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), "recv");
+        let send = |hold: &Hold| blocks(hold, (sendbuf, sendcount.into(), sendtype), SEND);
+        let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), RECV);
         alltoall(hold, comm, sendbuf, send, recv?)
     };
 
@@ -194,8 +194,8 @@ counted! {
         recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Displ, recvtype: MPI_Datatype
     ) => |hold, comm| {
         let ranks = comm.peers().size();
-        let send = |hold: &Hold| varying(hold, ranks, sendbuf, sendcounts, sdispls, sendtype, "send");
-        let recv = varying(hold, ranks, recvbuf, recvcounts, rdispls, recvtype, "recv");
+        let send = |hold: &Hold| varying(hold, ranks, sendbuf, sendcounts, sdispls, sendtype, SEND);
+        let recv = varying(hold, ranks, recvbuf, recvcounts, rdispls, recvtype, RECV);
         alltoall(hold, comm, sendbuf, send, recv?)
     };
 
@@ -205,8 +205,8 @@ counted! {
         recvbuf: *mut c_void, recvcounts: *const Count, rdispls: *const Displ, recvtypes: *const MPI_Datatype
     ) => |hold, comm| {
         let ranks = comm.peers().size();
-        let send = |hold: &Hold| each(hold, ranks, sendbuf, sendcounts, sdispls, sendtypes, "send");
-        let recv = each(hold, ranks, recvbuf, recvcounts, rdispls, recvtypes, "recv");
+        let send = |hold: &Hold| each(hold, ranks, sendbuf, sendcounts, sdispls, sendtypes, SEND);
+        let recv = each(hold, ranks, recvbuf, recvcounts, rdispls, recvtypes, RECV);
         alltoall(hold, comm, sendbuf, send, recv?)
     };
 

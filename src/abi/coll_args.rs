@@ -69,13 +69,37 @@ fn check_address(address: *const c_void, len: usize, true_lb: isize, name: &str)
     Ok(())
 }
 
-/// A buffer with blocks of equal size. `side` is "send" or "recv".
-pub fn blocks(state: &State, (address, count, datatype): Triple, side: &str) -> Result<Blocks> {
+/// What errors call the arguments of one side.
+pub struct Side {
+    buffer: &'static str,
+    counts: &'static str,
+    displs: &'static str,
+    types: &'static str,
+}
+
+/// The side that sends.
+pub const SEND: Side = Side {
+    buffer: "sendbuf",
+    counts: "sendcounts",
+    displs: "send displs",
+    types: "sendtypes",
+};
+
+/// The side that receives.
+pub const RECV: Side = Side {
+    buffer: "recvbuf",
+    counts: "recvcounts",
+    displs: "recv displs",
+    types: "recvtypes",
+};
+
+/// A buffer with blocks of equal size.
+pub fn blocks(state: &State, (address, count, datatype): Triple, side: Side) -> Result<Blocks> {
     let Data {
         address,
         count,
         element,
-    } = data(state, (address, count, datatype), &format!("{side}buf"))?;
+    } = data(state, (address, count, datatype), side.buffer)?;
     Ok(Blocks {
         address,
         places: Places::Regular { count, element },
@@ -90,13 +114,13 @@ pub fn varying<C: Copy + Into<i64>, D: Copy + Into<i64>>(
     counts: *const C,
     displs: *const D,
     datatype: MPI_Datatype,
-    side: &str,
+    side: Side,
 ) -> Result<Blocks> {
-    let counts = self::counts(counts, ranks as usize, &format!("{side}counts"))?;
-    let displs = self::displs(displs, ranks as usize, &format!("{side} displs"))?;
+    let counts = self::counts(counts, ranks as usize, side.counts)?;
+    let displs = self::displs(displs, ranks as usize, side.displs)?;
     let element = element(state, datatype)?;
     let len = counts.iter().sum::<usize>() * element.datatype.size();
-    check_address(address, len, element.datatype.true_lb(), &format!("{side}buf"))?;
+    check_address(address, len, element.datatype.true_lb(), side.buffer)?;
     Ok(Blocks {
         address: address.cast_mut().cast(),
         places: Places::Varying {
@@ -115,17 +139,17 @@ pub fn each<C: Copy + Into<i64>, D: Copy + Into<i64>>(
     counts: *const C,
     displs: *const D,
     datatypes: *const MPI_Datatype,
-    side: &str,
+    side: Side,
 ) -> Result<Blocks> {
-    let counts = self::counts(counts, ranks as usize, &format!("{side}counts"))?;
-    let displs = self::displs(displs, ranks as usize, &format!("{side} displs"))?;
-    let handles = slice(datatypes, ranks as usize, &format!("{side}types"))?;
+    let counts = self::counts(counts, ranks as usize, side.counts)?;
+    let displs = self::displs(displs, ranks as usize, side.displs)?;
+    let handles = slice(datatypes, ranks as usize, side.types)?;
     let elements: Vec<Element> = handles
         .iter()
         .map(|&handle| element(state, handle))
         .collect::<Result<_>>()?;
     // The displacements may be addresses, so a null address is MPI_BOTTOM here.
-    check_address(address, 0, 0, &format!("{side}buf"))?;
+    check_address(address, 0, 0, side.buffer)?;
     Ok(Blocks {
         address: address.cast_mut().cast(),
         places: Places::Each {

@@ -31,7 +31,7 @@ counted! {
     ) => |hold, comm| {
         let around = neighbors(comm)?;
         let send = data(hold, (sendbuf, sendcount.into(), sendtype), "sendbuf")?;
-        let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), "recv")?;
+        let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), RECV)?;
         hold.note(|| same(&around, send.len()));
         Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Same(send), recv)))
     };
@@ -43,7 +43,7 @@ counted! {
     ) => |hold, comm| {
         let around = neighbors(comm)?;
         let send = data(hold, (sendbuf, sendcount.into(), sendtype), "sendbuf")?;
-        let recv = varying(hold, around.sources.len() as u32, recvbuf, recvcounts, displs, recvtype, "recv")?;
+        let recv = varying(hold, around.sources.len() as u32, recvbuf, recvcounts, displs, recvtype, RECV)?;
         hold.note(|| same(&around, send.len()));
         Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Same(send), recv)))
     };
@@ -54,8 +54,8 @@ counted! {
         recvbuf: *mut c_void, recvcount: Count, recvtype: MPI_Datatype
     ) => |hold, comm| {
         let around = neighbors(comm)?;
-        let send = blocks(hold, (sendbuf, sendcount.into(), sendtype), "send")?;
-        let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), "recv")?;
+        let send = blocks(hold, (sendbuf, sendcount.into(), sendtype), SEND)?;
+        let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), RECV)?;
         hold.note(|| Gift::blocks(&send, around.destinations.iter().copied()));
         Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Blocks(send), recv)))
     };
@@ -67,8 +67,8 @@ counted! {
     ) => |hold, comm| {
         let around = neighbors(comm)?;
         let (to, from) = (around.destinations.len() as u32, around.sources.len() as u32);
-        let send = varying(hold, to, sendbuf, sendcounts, sdispls, sendtype, "send")?;
-        let recv = varying(hold, from, recvbuf, recvcounts, rdispls, recvtype, "recv")?;
+        let send = varying(hold, to, sendbuf, sendcounts, sdispls, sendtype, SEND)?;
+        let recv = varying(hold, from, recvbuf, recvcounts, rdispls, recvtype, RECV)?;
         hold.note(|| Gift::blocks(&send, around.destinations.iter().copied()));
         Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Blocks(send), recv)))
     };
@@ -80,8 +80,8 @@ counted! {
     ) => |hold, comm| {
         let around = neighbors(comm)?;
         let (to, from) = (around.destinations.len() as u32, around.sources.len() as u32);
-        let send = each(hold, to, sendbuf, sendcounts, sdispls, sendtypes, "send")?;
-        let recv = each(hold, from, recvbuf, recvcounts, rdispls, recvtypes, "recv")?;
+        let send = each(hold, to, sendbuf, sendcounts, sdispls, sendtypes, SEND)?;
+        let recv = each(hold, from, recvbuf, recvcounts, rdispls, recvtypes, RECV)?;
         hold.note(|| Gift::blocks(&send, around.destinations.iter().copied()));
         Ok(Task::Planned(plan::neighbor(comm, &around, Outgoing::Blocks(send), recv)))
     };

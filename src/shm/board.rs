@@ -4,7 +4,7 @@
 //! A rank's board for one communicator: what it shows to the other members in a collective operation.
 //!
 //! ```text
-//! | done, need (two lines) | slot 0 | slot 1 | slot 2 | slot 3 |      all written by the owner only
+//! | done, need (two lines) | slot 0 | slot 1 | ... | slot 15 |      all written by the owner only
 //!
 //! Slot w0   | turn                       |   stored last (Release): what follows belongs to this turn
 //!      w1   | tag:32 | far:1 | bytes:31  |
@@ -13,16 +13,17 @@
 //!
 //! Collective operations of a communicator have turns: 1, 2, 3 ... for as long as the job lives, also
 //! when the context's number goes to another communicator. So no word is ever reset, and what a reader
-//! waits for cannot be there from before. Turn `t` uses slot `t % 4`. When a rank is through with a turn,
+//! waits for cannot be there from before. Turn `t` uses slot `t % 16`. When a rank is through with a turn,
 //! it stores the turn into `done`; whoever has shown something waits for that before it overwrites it.
 #![allow(unsafe_code)]
 
 use super::sync::{AtomicU64, Ordering};
+use crate::sys::cpu::own_soon;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// Turns that can be shown at a time.
-pub const SLOTS: usize = 4;
+/// Turns that can be shown at a time: how far a rank that waits for nobody runs ahead of the others.
+pub const SLOTS: usize = 16;
 /// Bytes of payload in a slot.
 pub const INLINE: usize = 8 * WORDS;
 const WORDS: usize = 14;
@@ -84,6 +85,12 @@ impl Board {
     #[inline]
     pub fn need(&self) -> &AtomicU64 {
         &self.control.need
+    }
+
+    /// Owner: will show something in `turn`, soon.
+    #[inline]
+    pub fn expect(&self, turn: u64) {
+        own_soon(self.slot(turn));
     }
 
     /// Owner: through with `turn` and all before.

@@ -6,7 +6,7 @@
 //! | for each sender:   marks 4K, cells 1M                             (first touched by the sender)
 //! | for each sender:   offers 2M
 //! | fates 128K | for each rank: votes 1M
-//! | for each rank:     a board 640 bytes for each context, scratch 512K       (first touched by the rank)
+//! | for each rank:     a board 2176 bytes for each context, scratch 512K       (first touched by the rank)
 //! | for each rank:     what it counts when it is profiled (profile.rs)
 //! | for each rank:     zone: memory it shares on demand (zone.rs)
 //! ```

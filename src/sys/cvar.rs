@@ -102,13 +102,13 @@ cvars! {
     board_max "BOARD_MAX" 65536 0..=65536
         "bytes of a rank that are shown to others at a time; up to these a collective goes by boards (the same for all ranks)";
     board_pieces "BOARD_PIECES" 262144 0..=1152921504606846976
-        "bytes of a rank up to which a broadcast, a gather or a prefix reduction goes by boards, in pieces of BOARD_MAX; a reduction up to four times that, as a broadcast where ranks share CPUs (the same for all ranks)";
+        "bytes of a rank up to which a broadcast, a gather, a prefix reduction or an allreduce of two ranks goes by boards, in pieces of BOARD_MAX; a reduction up to four times that, as a broadcast where ranks share CPUs (the same for all ranks)";
     board_direct "BOARD_DIRECT" 16384 0..=65536
         "bytes for others up to which an allgather, alltoall or scatter shows them where each rank has a CPU; else up to BOARD_MAX (the same for all ranks)";
     board_one_copy "BOARD_ONE_COPY" 1 0..=2
         "longer data of a blocking collective are copied once by whoever needs them: 0: never; 1: where each rank has a CPU, but in a broadcast, gather, scan or reduction to one rank; 2: always (the same for all ranks)";
     share_min "SHARE_MIN" 8192 0..=1073741824
-        "bytes from which each rank reduces its share of an allreduce by boards (the same for all ranks)";
+        "bytes from which each rank reduces its share of an allreduce by boards; four times that with two ranks (the same for all ranks)";
     numa "NUMA" 1 0..=1
         "1: what a rank owns of the shared memory lies on its own NUMA node; 0: rank 0 touches all of it first, and mpirun binds nobody unless asked";
     check "CHECK" 0 0..=1

@@ -12,12 +12,6 @@ use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 use std::rc::Rc;
 
-/// Ranks up to which each reads all before it in a prefix reduction of long vectors.
-const FEW_SCAN: usize = 8;
-
-/// Smallest pieces, in bytes: a turn costs as much as copying these.
-const LEAST: usize = 1024;
-
 /// What a collective call is to do.
 pub enum Task {
     /// `MPI_Barrier`, or the part of another call that is one.
@@ -80,73 +74,11 @@ pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
     machine::run(hold, operation)
 }
 
-/// Up to how many bytes of a rank a collective goes which way, the same for all ranks of a job. What goes neither by
-/// boards nor by one copy becomes a schedule.
-struct Limits {
-    /// Shown at a time, and the length of pieces.
-    near: usize,
-    /// Shown to ranks that all take from all.
-    direct: usize,
-    /// In pieces: gathers and prefix reductions; broadcasts where each rank has a CPU, because two can copy by messages.
-    short: usize,
-    /// In pieces: reductions to a root; broadcasts where ranks share CPUs.
-    long: usize,
-    /// In pieces: reductions to all.
-    shared: usize,
-    /// What is longer may be copied once where readers share the work.
-    far: bool,
-    /// And elsewhere, and nothing goes in pieces.
-    always: bool,
-}
-
-impl Limits {
-    #[inline]
-    fn of(hold: &Hold) -> Limits {
-        let settings = hold.engine.channel.settings();
-        let crowded = is_crowded(hold);
-        let near = (settings.board_max as usize).min(board::MOST);
-        let can = near > 0 && settings.one_copy != 0;
-        let (far, always) = match settings.board_one_copy {
-            0 => (false, false),
-            1 => (can && !crowded, false),
-            _ => (can, can),
-        };
-        let pieces = if near >= LEAST && !always {
-            settings.board_pieces as usize
-        } else {
-            0
-        };
-        let short = near.max(pieces);
-        let long = near.max(pieces.saturating_mul(4));
-        Limits {
-            near,
-            direct: if crowded {
-                near
-            } else {
-                near.min(settings.board_direct as usize)
-            },
-            short,
-            long,
-            shared: if far && !crowded { near } else { long },
-            far,
-            always,
-        }
-    }
-}
-
 /// Does `task` by boards; `None` for one that goes as a schedule. All members decide alike.
 #[inline]
 fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task) -> Option<Result<()>> {
-    let Limits {
-        near,
-        direct,
-        short,
-        long,
-        shared,
-        far,
-        always,
-    } = Limits::of(hold);
-    let share_min = hold.engine.channel.settings().share_min as usize;
+    let table = &boards.table;
+    let near = table.near;
     let size = comm.size() as usize;
     let at = |signature| Where {
         comm,
@@ -159,9 +91,9 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         Task::Bcast(Root::Rank(root), data) => {
             let signature = Signature::of(Call::Bcast).with((*root).into()).with(data.len() as u64);
             let buffer = data.buffer();
-            match data.len() <= if is_crowded(hold) { long } else { short } {
+            match data.len() <= table.bcast.shown {
                 true => Some(moves::bcast(hold, at(signature), *root, &buffer)),
-                false => always.then(|| long::bcast(hold, at(signature), *root, &buffer)),
+                false => (table.bcast.offered).then(|| long::bcast(hold, at(signature), *root, &buffer)),
             }
         }
         Task::Allreduce(reduction) => {
@@ -169,8 +101,10 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let signature = reduction_signature(Call::Allreduce, reduction);
             match elements.size() {
                 0 => Some(Ok(())),
-                len if len > shared => far.then(|| long_reductions::allreduce(hold, at(signature), &elements)),
-                len if len > near || (len >= share_min && reduction.count >= size) => {
+                len if len > table.allreduce.shown => {
+                    (table.allreduce.offered).then(|| long_reductions::allreduce(hold, at(signature), &elements))
+                }
+                len if len > near || (len >= table.share && reduction.count >= size) => {
                     Some(reductions::allreduce_shared(hold, at(signature), &elements))
                 }
                 _ => Some(reductions::allreduce(hold, at(signature), &elements)),
@@ -181,7 +115,9 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let signature = reduction_signature(Call::Reduce, reduction).with((*root).into());
             match elements.size() {
                 0 => Some(Ok(())),
-                len if len > long => always.then(|| long_reductions::reduce(hold, at(signature), *root, &elements)),
+                len if len > table.reduce.shown => {
+                    (table.reduce.offered).then(|| long_reductions::reduce(hold, at(signature), *root, &elements))
+                }
                 _ => Some(reductions::reduce(hold, at(signature), *root, &elements)),
             }
         }
@@ -191,13 +127,9 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let block = |rank: u32| (counts[..rank as usize].iter().sum(), counts[rank as usize]);
             match elements.size() {
                 0 => Some(Ok(())),
-                len if len > near => {
-                    far.then(|| long_reductions::reduce_scatter(hold, at(signature), &elements, block))
-                }
-                _ => {
-                    let block = block(comm.rank);
-                    Some(reductions::reduce_scatter(hold, at(signature), &elements, block))
-                }
+                len if len > table.reduce_scatter.shown => (table.reduce_scatter.offered)
+                    .then(|| long_reductions::reduce_scatter(hold, at(signature), &elements, block)),
+                _ => Some(reductions::reduce_scatter(hold, at(signature), &elements, block)),
             }
         }
         Task::Scan(reduction, exclusive) => {
@@ -206,8 +138,9 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let signature = reduction_signature(call, reduction);
             match elements.size() {
                 0 => Some(Ok(())),
-                len if len > short => (always && size <= FEW_SCAN)
-                    .then(|| long_reductions::scan(hold, at(signature), &elements, *exclusive)),
+                len if len > table.scan.shown => {
+                    (table.scan.offered).then(|| long_reductions::scan(hold, at(signature), &elements, *exclusive))
+                }
                 _ => Some(reductions::scan(hold, at(signature), &elements, *exclusive)),
             }
         }
@@ -216,7 +149,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let buffer = send.as_ref().map(Data::buffer);
             let len = block(send.as_ref(), recv.as_ref()).filter(|_| *regular);
             match len {
-                Some(len) if len <= short => {
+                Some(len) if len <= table.gather.shown => {
                     // All agree on the number of pieces.
                     let signature = match len > near {
                         true => signature.with(len as u64),
@@ -225,7 +158,8 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     let (send, recv) = (buffer.as_ref(), recv.as_ref());
                     Some(moves::gather(hold, at(signature), len, send, recv))
                 }
-                _ => always.then(|| long::gather(hold, at(signature), *root, buffer.as_ref(), recv.as_ref())),
+                _ => (table.gather.offered)
+                    .then(|| long::gather(hold, at(signature), *root, buffer.as_ref(), recv.as_ref())),
             }
         }
         Task::Scatter(Root::Rank(root), send, recv, regular) => {
@@ -233,29 +167,34 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let buffer = recv.as_ref().map(Data::buffer);
             let len = block(recv.as_ref(), send.as_ref()).filter(|_| *regular);
             match len {
-                Some(len) if len.saturating_mul(size - 1) <= direct && len.saturating_mul(size) <= near => {
+                Some(len)
+                    if len.saturating_mul(size - 1) <= table.scatter.shown && len.saturating_mul(size) <= near =>
+                {
                     let (send, recv) = ((len, send.as_ref()), buffer.as_ref());
                     Some(moves::scatter(hold, at(signature), *root, send, recv))
                 }
-                _ => far.then(|| long::scatter(hold, at(signature), *root, send.as_ref(), buffer.as_ref())),
+                _ => (table.scatter.offered)
+                    .then(|| long::scatter(hold, at(signature), *root, send.as_ref(), buffer.as_ref())),
             }
         }
         Task::Allgather(send, recv) => {
             let signature = Signature::of(Call::Allgather);
             let send = send.as_ref().map(Data::buffer);
-            match recv.largest() <= direct {
+            match recv.largest() <= table.allgather.shown {
                 true => Some(moves::allgather(hold, at(signature), send.as_ref(), recv)),
-                false => far.then(|| long::allgather(hold, at(signature), send.as_ref(), recv)),
+                false => (table.allgather.offered).then(|| long::allgather(hold, at(signature), send.as_ref(), recv)),
             }
         }
         Task::Alltoall(send, recv) => {
             let signature = Signature::of(Call::Alltoall);
             match recv.block() {
-                Some(len) if len.saturating_mul(size - 1) <= direct && len.saturating_mul(size) <= near => {
+                Some(len)
+                    if len.saturating_mul(size - 1) <= table.alltoall.shown && len.saturating_mul(size) <= near =>
+                {
                     let send = (len, send.as_ref());
                     Some(moves::alltoall(hold, at(signature), send, recv))
                 }
-                _ => far.then(|| long::alltoall(hold, at(signature), send.as_ref(), recv)),
+                _ => (table.alltoall.offered).then(|| long::alltoall(hold, at(signature), send.as_ref(), recv)),
             }
         }
         _ => None,

@@ -8,6 +8,7 @@ pub mod barrier;
 pub mod bcast;
 pub mod board;
 pub mod call;
+pub mod choice;
 pub mod gather;
 pub mod inter;
 pub mod internal;

@@ -21,6 +21,8 @@ pub struct Desk {
     next_wait: u64,
     /// Pieces of scratch memory that somebody may still read, by address.
     lying: Vec<Piece>,
+    /// Room for blocks on their way through the cache; whoever uses it takes it and brings it back.
+    pub blocks: Vec<u8>,
 }
 
 /// What a thread waits for on another rank's board.

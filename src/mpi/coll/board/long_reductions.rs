@@ -36,15 +36,19 @@ impl Elements<'_> {
     ) -> Result<()> {
         let Reduction { op, element, .. } = self.reduction;
         let each = (BLOCK / self.extent.max(1)).max(1);
-        let room = (each.min(part.1) * self.extent).max(1);
-        let (mut left_room, mut own_room) = (vec![0u8; room], vec![0u8; if apart { 0 } else { room }]);
+        let room = each.min(part.1) * self.extent;
+        let mut kept = std::mem::take(&mut hold.desk.blocks);
+        if kept.len() < 2 * room {
+            kept.resize(2 * room, 0);
+        }
+        let (left_room, own_room) = (kept.as_mut_ptr(), kept.as_mut_ptr().wrapping_add(room));
         let mine = self.operand().address;
         let mut done = 0;
         while done < part.1 {
             let count = each.min(part.1 - done);
             let (start, len) = self.bytes((part.0 + done, count));
             let target = to.wrapping_add(done * self.extent);
-            let right = if apart { target } else { own_room.as_mut_ptr() };
+            let right = if apart { target } else { own_room };
             let from = match last == me {
                 true => mine.wrapping_add(start).cast_const(),
                 // SAFETY: the caller's memory, or `own_room`.
@@ -58,7 +62,7 @@ impl Elements<'_> {
                 let left = match rank == me {
                     true => mine.wrapping_add(start).cast_const(),
                     // SAFETY: `left_room` holds a block.
-                    false => unsafe { reader.get(hold, rank, (start, len), left_room.as_mut_ptr())? },
+                    false => unsafe { reader.get(hold, rank, (start, len), left_room)? },
                 };
                 // SAFETY: `count` elements at both, apart from each other.
                 unsafe { op.reduce(hold, &element.datatype, element.handle, left, right, count)? };
@@ -69,6 +73,7 @@ impl Elements<'_> {
             }
             done += count;
         }
+        hold.desk.blocks = kept;
         Ok(())
     }
 

@@ -29,6 +29,7 @@ pub mod reductions;
 mod tests;
 
 use super::args::Blocks;
+use super::choice::Table;
 use super::signature::{self, Signature};
 use super::tag_of;
 use crate::fail;
@@ -71,6 +72,8 @@ pub struct Boards {
     shown: [Cell<u64>; SLOTS],
     /// The memory of all this.
     segment: Arc<Segment>,
+    /// Which way operations go.
+    pub table: Table,
 }
 
 #[derive(Debug)]
@@ -155,6 +158,7 @@ impl Boards {
             through: Cell::new(before),
             shown: Default::default(),
             segment: segment.clone(),
+            table: Table::new(channel.settings(), segment.oversubscribed(), comm.size() as usize),
         }))
     }
 
@@ -326,8 +330,27 @@ impl<'a> Turn<'a> {
         self.show_marked(hold, len, false, fill)
     }
 
+    /// As [`Turn::show_with`], and ends the turn, for a rank that looks at nobody: who sleeps is woken once for both.
+    ///
+    /// # Errors
+    /// As [`Turn::show`].
+    #[inline]
+    pub fn show_and_finish(&self, hold: &mut Hold, len: usize, fill: impl FnOnce(*mut u8)) -> Result<()> {
+        self.put(hold, len, false, fill)?;
+        self.finish(hold);
+        Ok(())
+    }
+
     #[inline]
     fn show_marked(&self, hold: &mut Hold, len: usize, far: bool, fill: impl FnOnce(*mut u8)) -> Result<()> {
+        self.put(hold, len, far, fill)?;
+        self.ring(hold);
+        Ok(())
+    }
+
+    /// Shows; wakes nobody yet.
+    #[inline]
+    fn put(&self, hold: &mut Hold, len: usize, far: bool, fill: impl FnOnce(*mut u8)) -> Result<()> {
         let boards = self.boards;
         let slot = boards.members[boards.me].board.slot(self.number);
         let shown = &boards.shown[self.number as usize % SLOTS];
@@ -348,7 +371,6 @@ impl<'a> Turn<'a> {
             far,
         };
         slot.show(self.number, note);
-        self.ring(hold);
         Ok(())
     }
 
@@ -450,6 +472,18 @@ impl<'a> Turn<'a> {
         Ok(view)
     }
 
+    /// As [`Turn::see`], of `len` bytes or of the `shorter` ones.
+    ///
+    /// # Errors
+    /// As [`Turn::see`].
+    pub fn see_either(&self, hold: &mut Hold, from: u32, len: usize, shorter: usize) -> Result<View> {
+        let view = self.see(hold, from, None)?;
+        if view.len == shorter {
+            return Ok(view);
+        }
+        self.see(hold, from, Some(len))
+    }
+
     /// All members have been seen in this turn: they are through with those before.
     #[inline]
     pub fn seen_all(&self) {
@@ -460,7 +494,9 @@ impl<'a> Turn<'a> {
     /// Ends the turn: what others show in it is not read any more.
     #[inline]
     pub fn finish(&self, hold: &Hold) {
-        self.boards.members[self.boards.me].board.finish(self.number);
+        let board = &self.boards.members[self.boards.me].board;
+        board.finish(self.number);
+        board.expect(self.number + 1);
         self.ring(hold);
     }
 

@@ -35,15 +35,20 @@ pub fn barrier(hold: &mut Hold, at: Where) -> Result<()> {
 /// # Errors
 /// `Other`: the root is in another call.
 pub fn bcast(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()> {
-    for piece in pieces(data.len(), at.near) {
-        let turn = at.turn();
-        if at.comm.rank == root {
-            show(hold, &turn, data, piece)?;
-        } else {
-            take(hold, &turn, root, data, piece)?;
-        }
-        turn.finish(hold);
+    if data.len() <= at.near {
+        return bcast_piece(hold, at, root, data, (0, data.len()));
     }
+    pieces(data.len(), at.near).try_for_each(|piece| bcast_piece(hold, at, root, data, piece))
+}
+
+#[inline]
+fn bcast_piece(hold: &mut Hold, at: Where, root: u32, data: &Buffer, piece: Piece) -> Result<()> {
+    let turn = at.turn();
+    if at.comm.rank == root {
+        return show(hold, &turn, data, piece);
+    }
+    take(hold, &turn, root, data, piece)?;
+    turn.finish(hold);
     Ok(())
 }
 
@@ -58,8 +63,9 @@ fn pieces(len: usize, most: usize) -> impl Iterator<Item = Piece> {
         .map(move |first| (first, most.min(len - first)))
 }
 
+/// Shows a piece in a turn in which this rank takes nothing, and ends it.
 fn show(hold: &mut Hold, turn: &Turn, data: &Buffer, (first, len): Piece) -> Result<()> {
-    turn.show_with(hold, len, |room| {
+    turn.show_and_finish(hold, len, |room| {
         // SAFETY: the room has as many bytes as the piece of the buffer, which the program owns.
         unsafe { data.pack(first, room, len) };
     })
@@ -93,11 +99,11 @@ pub fn gather(hold: &mut Hold, at: Where, len: usize, send: Option<&Buffer>, rec
                     take(hold, &turn, rank, &recv.buffer(rank), piece)?;
                 }
                 turn.seen_all();
+                turn.finish(hold);
             }
             (Some(send), None) => show(hold, &turn, send, piece)?,
-            (None, None) => (),
+            (None, None) => turn.finish(hold),
         }
-        turn.finish(hold);
     }
     Ok(())
 }

@@ -17,6 +17,14 @@ use crate::mpi::world::Hold;
 /// Elements are reduced in pieces of so many bytes, which stay in the first cache.
 const PIECE: usize = 8 << 10;
 
+/// Elements of an operand or of the result: first and number.
+type Part = (usize, usize);
+
+/// No rank leaves anything out.
+fn nothing(_: u32) -> Part {
+    (0, 0)
+}
+
 /// Elements of a reduction: all ranks have the same predefined type, so they lie alike everywhere.
 #[derive(Clone, Copy)]
 pub struct Elements<'a> {
@@ -77,31 +85,52 @@ impl<'a> Elements<'a> {
         Buffer::bytes(at, count * self.extent)
     }
 
-    /// Reduces elements `first .. first + count` of what ranks 0 to `last` show into `to`.
+    /// Shows this rank's operand to ranks that need no element of `kept`, its own part: it is left out, unless the
+    /// operand is in place, where the result overwrites it.
+    fn show_to_others(&self, hold: &mut Hold, turn: &Turn, kept: Part) -> Result<()> {
+        let operand = self.operand();
+        if self.send.is_none() {
+            return turn.show(hold, &operand);
+        }
+        let (before, gap) = (kept.0 * self.extent, kept.1 * self.extent);
+        let after = operand.len() - before - gap;
+        turn.show_with(hold, before + after, |room| {
+            // SAFETY: the room has as many bytes as both parts, which are of the program's operand.
+            unsafe {
+                operand.pack(0, room, before);
+                operand.pack(before + gap, room.wrapping_add(before), after);
+            }
+        })
+    }
+
+    /// Reduces elements `first .. first + count` of what ranks 0 to `last` show into `to`. A rank may have left out
+    /// what is its own part, which does not overlap these: `part(rank)`.
     fn reduce(
         &self,
         hold: &mut Hold,
         turn: &Turn,
         last: u32,
-        (first, count): (usize, usize),
+        (first, count): Part,
         to: *mut u8,
+        part: impl Fn(u32) -> Part,
     ) -> Result<()> {
         let start = first * self.extent;
-        let view = self.view(hold, turn, last)?;
+        let view = self.view(hold, turn, last, first, &part)?;
         (0..=last).for_each(|rank| turn.count(hold, rank, count * self.extent));
         if last == 0 {
             return view.copy(start, &Buffer::bytes(to, count * self.extent));
         }
         let mut right: Option<View> = Some(view);
         for rank in (0..last).rev() {
-            let left = self.view(hold, turn, rank)?;
+            let left = self.view(hold, turn, rank, first, &part)?;
             self.combine(hold, left, right.take(), start, count, to)?;
         }
         Ok(())
     }
 
-    /// The operand of `rank`: my own where it lies, unless the result goes there.
-    fn view(&self, hold: &mut Hold, turn: &Turn, rank: u32) -> Result<View> {
+    /// The operand of `rank`, of which elements from `first` on are wanted: my own where it lies, unless the result
+    /// goes there.
+    fn view(&self, hold: &mut Hold, turn: &Turn, rank: u32, first: usize, part: &impl Fn(u32) -> Part) -> Result<View> {
         match self.send {
             Some(send) if rank == turn.comm.rank => Ok(View {
                 data: send.cast_const(),
@@ -109,7 +138,22 @@ impl<'a> Elements<'a> {
                 far: None,
                 from: rank,
             }),
-            _ => turn.see(hold, rank, Some(self.size())),
+            _ => {
+                let (start, count) = part(rank);
+                let gap = (count != 0 && rank != turn.comm.rank).then_some((start, count * self.extent));
+                let Some((start, gap)) = gap else {
+                    return turn.see(hold, rank, Some(self.size()));
+                };
+                let mut view = turn.see_either(hold, rank, self.size(), self.size() - gap)?;
+                if view.len < self.size() {
+                    // What lies behind the gap is counted from where it would be without.
+                    view.len = self.size();
+                    if start < first {
+                        view.data = view.data.wrapping_sub(gap);
+                    }
+                }
+                Ok(view)
+            }
         }
     }
 
@@ -150,14 +194,21 @@ impl<'a> Elements<'a> {
 pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
     let turn = at.turn();
     turn.show(hold, &elements.operand())?;
-    elements.reduce(hold, &turn, at.comm.size() - 1, (0, elements.count), elements.recv)?;
+    elements.reduce(
+        hold,
+        &turn,
+        at.comm.size() - 1,
+        (0, elements.count),
+        elements.recv,
+        nothing,
+    )?;
     turn.seen_all();
     turn.finish(hold);
     Ok(())
 }
 
 /// Everybody shows its operand and reduces its share of all; then everybody shows its share of the
-/// result and takes the others'. Cost: about 2 n bytes shown and read by each rank, n reduced, two turns.
+/// result and takes the others'. Cost: about n bytes shown and 2 n read by each rank, n reduced, two turns.
 ///
 /// # Errors
 /// As [`allreduce`].
@@ -173,8 +224,8 @@ fn allreduce_piece(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()
     let (first, mine) = part(at.comm.rank);
     let result = elements.result(first, mine);
     let turn = at.turn();
-    turn.show(hold, &elements.operand())?;
-    elements.reduce(hold, &turn, at.comm.size() - 1, (first, mine), result.address)?;
+    elements.show_to_others(hold, &turn, (first, mine))?;
+    elements.reduce(hold, &turn, at.comm.size() - 1, (first, mine), result.address, part)?;
     turn.seen_all();
     turn.finish(hold);
     let turn = at.turn();
@@ -206,7 +257,14 @@ pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Res
             turn.show(hold, &elements.operand())?;
         }
         if at.comm.rank == root {
-            elements.reduce(hold, &turn, at.comm.size() - 1, (0, elements.count), elements.recv)?;
+            elements.reduce(
+                hold,
+                &turn,
+                at.comm.size() - 1,
+                (0, elements.count),
+                elements.recv,
+                nothing,
+            )?;
             turn.seen_all();
         }
         turn.finish(hold);
@@ -214,15 +272,16 @@ pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Res
     Ok(())
 }
 
-/// Everybody shows its operand and reduces its block of all; `block` is (first element, elements).
+/// Everybody shows its operand and reduces its block of all; `block(rank)` is (first element, elements).
 /// Cost: n bytes shown by each rank, about n read and reduced, one turn.
 ///
 /// # Errors
 /// As [`allreduce`].
-pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: (usize, usize)) -> Result<()> {
+pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: impl Fn(u32) -> Part) -> Result<()> {
     let turn = at.turn();
-    turn.show(hold, &elements.operand())?;
-    elements.reduce(hold, &turn, at.comm.size() - 1, block, elements.recv)?;
+    let mine = block(at.comm.rank);
+    elements.show_to_others(hold, &turn, mine)?;
+    elements.reduce(hold, &turn, at.comm.size() - 1, mine, elements.recv, block)?;
     turn.seen_all();
     turn.finish(hold);
     Ok(())
@@ -238,7 +297,7 @@ pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) ->
         let turn = at.turn();
         turn.show(hold, &elements.operand())?;
         if let Some(last) = at.comm.rank.checked_sub(exclusive.into()) {
-            elements.reduce(hold, &turn, last, (0, elements.count), elements.recv)?;
+            elements.reduce(hold, &turn, last, (0, elements.count), elements.recv, nothing)?;
         }
         turn.finish(hold);
     }
