@@ -1,10 +1,11 @@
-/* Claim: with MPI_THREAD_MULTIPLE four threads a rank may send, receive, probe and wait at once: every message
- * reaches the thread it is for, in order, whole, through tags and through communicators. */
+/* Claim: with MPI_THREAD_MULTIPLE four threads a rank, or as many as the argument says (an even number), may send,
+ * receive, probe and wait at once: every message reaches the thread it is for, in order, whole, through tags and
+ * through communicators. */
 #include "check.h"
 #include <pthread.h>
 
-enum { THREADS = 4, ROUNDS = 400, LARGEST = 40000 };
-static MPI_Comm twins[THREADS];
+enum { ROUNDS = 400, LARGEST = 40000 };
+static MPI_Comm *twins;
 
 static int size_of(int i) { return i % 50 == 7 ? LARGEST : i % 7 == 3 ? 3000 : 8 + i % 40; }
 
@@ -69,14 +70,18 @@ int main(int argc, char **argv)
     OK(MPI_Comm_size(MPI_COMM_WORLD, &n_ranks));
     OK(MPI_Is_thread_main(&is_main));
     CHECK(is_main, "this is the main thread");
-    pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++)
+    int n_threads = argc > 1 ? atoi(argv[1]) : 4;
+    pthread_t *threads = need(n_threads * sizeof *threads);
+    twins = need(n_threads * sizeof *twins);
+    for (int i = 0; i < n_threads; i++)
         OK(MPI_Comm_dup(MPI_COMM_WORLD, &twins[i]));
-    for (intptr_t i = 0; i < THREADS; i++)
+    for (intptr_t i = 0; i < n_threads; i++)
         CHECK(pthread_create(&threads[i], NULL, storm, (void *)i) == 0, "pthread_create");
-    for (int i = 0; i < THREADS; i++)
+    for (int i = 0; i < n_threads; i++)
         pthread_join(threads[i], NULL);
-    for (int i = 0; i < THREADS; i++)
+    for (int i = 0; i < n_threads; i++)
         OK(MPI_Comm_free(&twins[i]));
+    free(threads);
+    free(twins);
     return finish();
 }
