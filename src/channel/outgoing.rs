@@ -133,6 +133,13 @@ impl<B: Bytes> Channel<B> {
         channel
     }
 
+    /// A message from `to` has just come that was waited for: it will probably be answered, so the line that the answer
+    /// goes into is fetched while this rank is busy with the message.
+    #[inline(always)]
+    pub fn expect_answer(&self, to: u32) {
+        self.out[to as usize].producer.expect();
+    }
+
     /// Sends the `len` bytes at `data` if they go through the ring and that needs no waiting; false otherwise.
     ///
     /// # Safety

@@ -23,7 +23,7 @@
 #![allow(unsafe_code)]
 
 use super::sync::{AtomicU64, Ordering};
-use crate::sys::copy;
+use crate::sys::{copy, cpu};
 use std::ptr::NonNull;
 
 /// Bytes of payload in a slot.
@@ -188,6 +188,12 @@ impl Producer {
         let head = lap << 48 | u64::from(header.kind) << 40 | u64::from(header.aux) << 32 | u64::from(header.len);
         slot.head.store(head, Ordering::Release);
         self.head = self.head.wrapping_add(1);
+    }
+
+    /// Fetches the next slot's line for writing, and waits for nothing.
+    #[inline(always)]
+    pub fn expect(&self) {
+        cpu::own_soon(self.place.slot(self.head));
     }
 
     /// Slots pushed so far, modulo 2^32.

@@ -334,6 +334,9 @@ pub unsafe fn recv_glancing(
             } => (envelope, data, len, outside),
             Glance::Other => return None,
         };
+        if left.is_some() {
+            state.engine.channel.expect_answer(from);
+        }
         let envelope = Envelope(envelope);
         if !pattern.matches(envelope) || len > room || state.engine.posted.wants(envelope) {
             return None;
