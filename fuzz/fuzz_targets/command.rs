@@ -39,7 +39,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 fuzz_target!(|input: &[u8]| {
-    let Some((&which, rest)) = input.split_first() else { return };
+    let Some((&which, rest)) = input.split_first() else {
+        return;
+    };
     let text = String::from_utf8_lossy(rest);
     match which % 8 {
         0 => drop(map::read(&text)),
@@ -48,7 +50,9 @@ fuzz_target!(|input: &[u8]| {
         3 if rest.len() < 12 => drop(patterns::named(&text)),
         4 => {
             let name = text.lines().next().unwrap_or_default().to_string();
-            drop(Settings::read(|asked| (asked.ends_with(&name)).then(|| text.to_string())));
+            drop(Settings::read(|asked| {
+                (asked.ends_with(&name)).then(|| text.to_string())
+            }));
         }
         // Words end with a zero byte; what a configuration file says comes after two of them.
         _ => {
@@ -56,7 +60,10 @@ fuzz_target!(|input: &[u8]| {
                 Some(at) => (&rest[..at], &rest[at + 2..]),
                 None => (rest, &[][..]),
             };
-            let words: Vec<OsString> = words.split(|&byte| byte == 0).map(|word| OsStr::from_bytes(word).into()).collect();
+            let words: Vec<OsString> = words
+                .split(|&byte| byte == 0)
+                .map(|word| OsStr::from_bytes(word).into())
+                .collect();
             let read = |_: &str| String::from_utf8(file.to_vec()).map_err(|why| why.to_string());
             match arguments::parse(words, &read, "box") {
                 Ok(arguments::Request::Run(job)) => {

@@ -32,8 +32,12 @@ impl Numbers<'_> {
 /// The bytes of blocks of `of`, each a count and a displacement in bytes.
 fn blocks(of: &Model, blocks: impl IntoIterator<Item = (i64, isize)>) -> Vec<isize> {
     let extent = of.datatype.extent();
-    let places = blocks.into_iter().flat_map(|(count, at)| (0..count as isize).map(move |i| at + i * extent));
-    places.flat_map(|place| of.bytes.iter().map(move |byte| place + byte)).collect()
+    let places = blocks
+        .into_iter()
+        .flat_map(|(count, at)| (0..count as isize).map(move |i| at + i * extent));
+    places
+        .flat_map(|place| of.bytes.iter().map(move |byte| place + byte))
+        .collect()
 }
 
 fn tree(input: &mut Numbers, depth: u32) -> Model {
@@ -63,12 +67,18 @@ fn tree(input: &mut Numbers, depth: u32) -> Model {
         3 => {
             let (count, length, stride) = (input.below(20), input.below(3), input.around(90));
             let rows = (0..count as isize).map(|i| (length, i * stride as isize));
-            (Datatype::hvector(count, length, i128::from(stride), &of.datatype), blocks(&of, rows))
+            (
+                Datatype::hvector(count, length, i128::from(stride), &of.datatype),
+                blocks(&of, rows),
+            )
         }
         4 => {
             let pairs = pairs(input);
             let rows = pairs.iter().map(|&(length, at)| (length, at as isize * extent));
-            (Datatype::indexed(pairs.iter().copied(), &of.datatype), blocks(&of, rows))
+            (
+                Datatype::indexed(pairs.iter().copied(), &of.datatype),
+                blocks(&of, rows),
+            )
         }
         5 => {
             let pairs = pairs(input);
@@ -78,8 +88,14 @@ fn tree(input: &mut Numbers, depth: u32) -> Model {
         }
         6 => {
             let other = tree(input, depth - 1);
-            let members = [(&of, input.below(3), input.around(60)), (&other, input.below(3), input.around(60))];
-            let bytes = members.iter().flat_map(|(of, count, at)| blocks(of, [(*count, *at as isize)])).collect();
+            let members = [
+                (&of, input.below(3), input.around(60)),
+                (&other, input.below(3), input.around(60)),
+            ];
+            let bytes = members
+                .iter()
+                .flat_map(|(of, count, at)| blocks(of, [(*count, *at as isize)]))
+                .collect();
             let members = members.map(|(of, count, at)| Member {
                 count,
                 at: i128::from(at),
@@ -117,13 +133,28 @@ fuzz_target!(|input: &[u8]| {
         .collect();
     let (from, to) = (from * places.len() / 254, to * places.len() / 254);
     let (from, to) = (from.min(to), from.max(to));
-    let (low, high) = places.iter().fold((0, 0), |(low, high), &at| (at.min(low), at.max(high)));
+    let (low, high) = places
+        .iter()
+        .fold((0, 0), |(low, high), &at| (at.min(low), at.max(high)));
     let filler = |at: isize| (at.wrapping_mul(0x9e37_79b1) >> 11) as u8;
     let mut memory: Vec<u8> = (low..=high).map(filler).collect();
     let mut packed = vec![0u8; to - from];
     // SAFETY: the memory spans all bytes of the elements, `packed` those asked for.
-    unsafe { datatype.pack(memory.as_ptr().offset(-low), count, from, packed.as_mut_ptr(), to - from) };
-    assert!(packed.iter().zip(&places[from..to]).all(|(&byte, &at)| byte == filler(at)));
+    unsafe {
+        datatype.pack(
+            memory.as_ptr().offset(-low),
+            count,
+            from,
+            packed.as_mut_ptr(),
+            to - from,
+        )
+    };
+    assert!(
+        packed
+            .iter()
+            .zip(&places[from..to])
+            .all(|(&byte, &at)| byte == filler(at))
+    );
 
     let fresh: Vec<u8> = (0..to - from).map(|i| i as u8 ^ 0x5a).collect();
     let mut expected = memory.clone();
@@ -135,6 +166,8 @@ fuzz_target!(|input: &[u8]| {
     assert!(memory == expected);
 
     let mut seen = Vec::new();
-    datatype.segments(count, from, to - from, &mut |offset, len| seen.extend((0..len).map(|i| offset + i as isize)));
+    datatype.segments(count, from, to - from, &mut |offset, len| {
+        seen.extend((0..len).map(|i| offset + i as isize))
+    });
     assert_eq!(seen, places[from..to]);
 });

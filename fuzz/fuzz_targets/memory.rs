@@ -25,7 +25,10 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+/// The names of calls, which take longer to read than anything here.
+static CALLS: LazyLock<view::Calls> = LazyLock::new(view::Calls::new);
 
 /// A job of two ranks in this process.
 struct Job {
@@ -68,12 +71,19 @@ impl Job {
         let region = &self.regions[usize::from(region) % self.regions.len()];
         let words = (region.len() / 8).max(1);
         // Small numbers reach every word of a small region, large ones all of a large one.
-        let word = if words <= 1 << 16 { usize::from(place) } else { usize::from(place) * (words >> 16) };
+        let word = if words <= 1 << 16 {
+            usize::from(place)
+        } else {
+            usize::from(place) * (words >> 16)
+        };
         let at = region.start + word % words * 8;
         self.file.write_all_at(&value, at as u64).unwrap();
         // The kernel is not asked for other processes' memory.
         for rank in 0..2 {
-            self.segment.rank(rank).pid.store(0, std::sync::atomic::Ordering::Relaxed);
+            self.segment
+                .rank(rank)
+                .pid
+                .store(0, std::sync::atomic::Ordering::Relaxed);
         }
     }
 
@@ -119,7 +129,8 @@ fuzz_target!(|input: &[u8]| {
                 let board = job.segment.board(1, 0);
                 let turns = [1, 2, 3, 4].map(|turn| board.slot(turn).turn().load(std::sync::atomic::Ordering::Relaxed));
                 job.junk(2, place % 80, value);
-                let same = [1, 2, 3, 4].map(|turn| board.slot(turn).turn().load(std::sync::atomic::Ordering::Relaxed)) == turns;
+                let same = [1, 2, 3, 4].map(|turn| board.slot(turn).turn().load(std::sync::atomic::Ordering::Relaxed))
+                    == turns;
                 // What a far note points to cannot be read here, and the message asked for instead never comes: its
                 // sender is dead.
                 let far = [1, 2, 3, 4].iter().any(|&turn| board.slot(turn).note().far);
@@ -133,8 +144,7 @@ fuzz_target!(|input: &[u8]| {
                 }
             }
             7 => {
-                let calls = view::Calls::new();
-                let views = view::look(&calls, &job.segment, |_| (None, false));
+                let views = view::look(&CALLS, &job.segment, |_| (None, false));
                 assert!(!report::lines(&views, region & 1 == 0).is_empty());
                 let _ = (job.segment.is_damaged(), job.segment.aborted(), job.segment.events());
             }

@@ -13,7 +13,9 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 
 fuzz_target!(|input: &[u8]| {
-    let Some((&which, rest)) = input.split_first() else { return };
+    let Some((&which, rest)) = input.split_first() else {
+        return;
+    };
     if which % 2 == 0 {
         serve(rest);
     } else {
@@ -53,7 +55,9 @@ fn ask(which: u8, bytes: &[u8]) {
         drop(Client::identify(ours.into(), 3));
         return;
     }
-    let Ok(mut client) = Client::new(ours.into()) else { return };
+    let Ok(mut client) = Client::new(ours.into()) else {
+        return;
+    };
     let _ = client.appnum();
     let _ = client.universe_size();
     let _ = client.put("key", "value");
