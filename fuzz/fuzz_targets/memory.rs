@@ -49,7 +49,7 @@ impl Job {
         let regions = vec![
             part(layout.slots(0, 1), 64 * 16),
             part(layout.slots(0, 1), 64 * layout.slots),
-            part(layout.boards(1), 640),
+            part(layout.boards(1), 128 * 6), // slots 0 to 4
             part(layout.offers(1), 4096),
             part(layout.block(1), 2048),
             part(layout.credit(1, 0), 64),
@@ -128,7 +128,7 @@ fuzz_target!(|input: &[u8]| {
                 is_sane = bcast_bytes(&mut other, &comm, 1, &mut bytes).is_ok();
                 let board = job.segment.board(1, 0);
                 let turns = [1, 2, 3, 4].map(|turn| board.slot(turn).turn().load(std::sync::atomic::Ordering::Relaxed));
-                job.junk(2, place % 80, value);
+                job.junk(2, place % 96, value);
                 let same = [1, 2, 3, 4].map(|turn| board.slot(turn).turn().load(std::sync::atomic::Ordering::Relaxed))
                     == turns;
                 // What a far note points to cannot be read here, and the message asked for instead never comes: its
