@@ -21,6 +21,7 @@ static void usage(FILE *to)
         {'W', "  -W, --window-size N         messages sent before an answer"},
         {'f', "  -f, --full                  minimum, maximum and iterations as well"},
         {'t', "  -t, --num_threads N         receiving threads"},
+        {'w', "      --whole                  another column: a whole round, barrier included (with -c the checking too)"},
         {'s', "      --settle MS             exchange messages that long before anything is measured"},
         {'F', "      --fresh                 rewrite each message before it is sent and read it when it has come"}};
     fprintf(to, "%s: %s\n", program, running->title);
@@ -96,6 +97,7 @@ static void parse(int argc, char **argv)
     struct option names[MOST] = {
         {"message-size", 1, 0, 'm'}, {"iterations", 1, 0, 'i'}, {"warmup", 1, 0, 'x'}, {"validation", 0, 0, 'c'},
         {"window-size", 1, 0, 'W'}, {"full", 0, 0, 'f'}, {"num_threads", 1, 0, 't'}, {"fresh", 0, 0, 'F'}, {"settle", 1, 0, 's'},
+        {"whole", 0, 0, 'w'},
         {"help", 0, 0, 'h'}, {"version", 0, 0, 'v'}};
     int letter, used = 0;
     while (names[used].name)
@@ -125,6 +127,7 @@ static void parse(int argc, char **argv)
         case 'c': options.validate = 1; break;
         case 'f': options.full = 1; break;
         case 'F': options.fresh = 1; break;
+        case 'w': options.whole = 1; break;
         }
     }
     if (optind < argc)
@@ -171,7 +174,8 @@ void begin(int *argc, char ***argv, const Benchmark *benchmark, int level)
     if (benchmark->datatype)
         printf("# Datatype: %s.\n", benchmark->datatype);
     if (*benchmark->column)
-        printf("# %s%s%s\n", benchmark->column, options.full ? "   Min Latency(us)   Max Latency(us)  Iterations" : "",
+        printf("# %s%s%s%s%s\n", benchmark->column, options.full ? "   Min Latency(us)   Max Latency(us)" : "",
+               options.whole ? "         Round(us)" : "", options.full ? "  Iterations" : "",
                options.validate ? "        Validation" : "");
     fflush(stdout);
 }
@@ -274,7 +278,7 @@ void row(size_t size, const double *values, int n)
 /* Times the calls of one size; every rank's mean goes into the average, minimum and maximum of the row. */
 static void measure(const Collective *c, Run *run, size_t size)
 {
-    double spent = 0, values[3] = {0};
+    double spent = 0, whole = 0, values[4] = {0};
     int skip = warmup(size), n = iterations(size);
     for (int i = 0; i < skip + n; i++) {
         run->root = 0;
@@ -282,6 +286,8 @@ static void measure(const Collective *c, Run *run, size_t size)
             c->put(run, (unsigned)i);
         if (options.validate && c->receive_blocks >= 0)
             memset(run->receive, 0xCC, run->bytes * (size_t)(c->receive_blocks ? c->receive_blocks : ranks));
+        if (i == skip)
+            whole = -MPI_Wtime();
         MPI_Barrier(MPI_COMM_WORLD);
         double from = MPI_Wtime();
         c->call(run);
@@ -290,12 +296,16 @@ static void measure(const Collective *c, Run *run, size_t size)
         if (options.validate && c->verify)
             c->verify(run, (unsigned)i);
     }
+    whole += MPI_Wtime();
     spent = spent * 1e6 / n;
     MPI_Reduce(&spent, &values[0], 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     MPI_Reduce(&spent, &values[1], 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
     MPI_Reduce(&spent, &values[2], 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     values[0] /= ranks;
-    row(c->unit ? size : SIZE_MAX, values, options.full ? 3 : 1);
+    int used = options.full ? 3 : 1;
+    if (options.whole)
+        values[used++] = whole * 1e6 / n;
+    row(c->unit ? size : SIZE_MAX, values, used);
 }
 
 int collective_main(int argc, char **argv, const Collective *c)

@@ -19,7 +19,7 @@ typedef struct {
     int warmup, warmup_large;
     int iterations_given, warmup_given;     /* by the command line */
     int window;
-    int validate, full, fresh;
+    int validate, full, fresh, whole;
     int threads;
     int settle;                             /* ms before anything is measured */
     const char *unit;                       /* of -m; NULL: bytes */

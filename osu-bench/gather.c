@@ -19,7 +19,7 @@ static void verify(const Run *run, unsigned seed)
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI Gather Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcf",
+        {"MPI Gather Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfw",
          COLLECTIVE_DEFAULTS(1)},
         1, 0, 1, call, put, verify};
     return collective_main(argc, argv, &collective);

@@ -15,7 +15,7 @@ static void verify(const Run *run, unsigned seed)
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI Reduce Latency Test", "Size       Avg Latency(us)", "MPI_FLOAT", "mixcf",
+        {"MPI Reduce Latency Test", "Size       Avg Latency(us)", "MPI_FLOAT", "mixcfw",
          COLLECTIVE_DEFAULTS(4)},
         1, 1, sizeof(float), call, put_terms, verify};
     return collective_main(argc, argv, &collective);

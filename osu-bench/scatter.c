@@ -17,7 +17,7 @@ static void verify(const Run *run, unsigned seed) { check(run->receive, run->byt
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI Scatter Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcf",
+        {"MPI Scatter Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfw",
          COLLECTIVE_DEFAULTS(1)},
         0, 1, 1, call, put, verify};
     return collective_main(argc, argv, &collective);

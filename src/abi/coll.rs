@@ -18,16 +18,21 @@ use crate::mpi::coll::plan::{Blocks, Data, Reduction, Root};
 use crate::mpi::coll::signature::Call;
 use crate::mpi::coll::{next_started_tag, persistent_tag};
 use crate::mpi::comm::Comm;
+use crate::mpi::datatype::basic::row_size;
 use crate::mpi::pt2pt::persistent;
 use crate::mpi::traffic::Gift;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
-/// Runs an operation to its end.
+/// Runs an operation to its end, unless it is over already (`None`).
 #[inline]
-pub fn run(name: &'static str, comm: MPI_Comm, task: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Task>) -> c_int {
+pub fn run(
+    name: &'static str,
+    comm: MPI_Comm,
+    task: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Option<Task>>,
+) -> c_int {
     on_comm(name, comm, |hold, comm| {
-        let task = task(hold, comm)?;
+        let Some(task) = task(hold, comm)? else { return Ok(()) };
         hold.hand_out(comm, &hold.noted());
         call::perform(hold, comm, task)
     })
@@ -68,17 +73,23 @@ pub fn keep(
     })
 }
 
-/// Defines the three forms of an operation from its arguments (without the communicator) and its plan.
+/// Defines the three forms of an operation from its arguments (without the communicator) and its plan; the blocking one
+/// may have a `quick` way, which says `None` where it is not for these arguments.
 macro_rules! forms {
     ($apply:ident: $(
         $name:ident, $started:ident, $kept:ident, $section:literal,
-        ($($arg:ident: $type:ty),*) => |$hold:ident, $comm:ident| $plan:expr;
+        ($($arg:ident: $type:ty),*) => |$hold:ident, $comm:ident| $plan:expr $(, quick $quick:expr)?;
     )*) => {$(
         #[doc = concat!("Blocking collective operation. MPI-4.1 ", $section, ".")]
         #[apply($apply!)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $type,)* comm: MPI_Comm) -> c_int {
-            run(stringify!($name), comm, |$hold, $comm| $plan)
+            run(stringify!($name), comm, |$hold, $comm| {
+                $(if let Some(outcome) = $quick {
+                    return outcome.map(|()| None);
+                })?
+                ($plan).map(Some)
+            })
         }
 
         #[doc = concat!("The nonblocking form of [`", stringify!($name), "`]. MPI-4.1 §6.12.")]
@@ -114,13 +125,14 @@ macro_rules! counted {
 
 plain! {
     MPI_Barrier, MPI_Ibarrier, MPI_Barrier_init, "§6.3",
-    () => |_hold, _comm| Ok(Task::Barrier(Call::Barrier));
+    () => |_hold, _comm| Ok(Task::Barrier(Call::Barrier)), quick call::barrier_at_once(_hold, _comm);
 }
 
 counted! {
     MPI_Bcast, MPI_Ibcast, MPI_Bcast_init, "§6.4",
     (buffer: *mut c_void, count: Count, datatype: MPI_Datatype, root: c_int) => |hold, comm|
-        bcast(hold, comm, (buffer, count.into(), datatype), root);
+        bcast(hold, comm, (buffer, count.into(), datatype), root),
+        quick bcast_at_once(hold, comm, (buffer, count.into(), datatype), root);
 
     MPI_Gather, MPI_Igather, MPI_Gather_init, "§6.5",
     (
@@ -249,6 +261,22 @@ counted! {
     (
         sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op
     ) => |hold, comm| scan(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, true);
+}
+
+/// A broadcast of elements of a predefined type that lie in a row; `None` for others, and where anything is wrong: the long
+/// way says what. Nothing but numbers goes on, in registers.
+#[inline]
+fn bcast_at_once(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    (address, count, datatype): (*mut c_void, i64, MPI_Datatype),
+    root: c_int,
+) -> Option<Result<()>> {
+    let len = row_size(datatype)?.checked_mul(usize::try_from(count).ok()?)?;
+    if address.is_null() || is_in_place(address) || root as u32 >= comm.peers().size() {
+        return None;
+    }
+    call::bcast_at_once(hold, comm, root as u32, (address.cast(), len))
 }
 
 fn bcast(hold: &Hold, comm: &Rc<Comm>, buffer: Triple, root: c_int) -> Result<Task> {

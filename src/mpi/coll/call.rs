@@ -7,6 +7,7 @@ use super::board::{self, Boards, Where, long, long_reductions, moves};
 use super::machine::{self, Operation, is_crowded};
 use super::plan;
 use super::signature::{Call, Signature};
+use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
@@ -74,6 +75,50 @@ pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
     machine::run(hold, operation)
 }
 
+/// The boards of `comm`, if they are open and nothing needs a longer look: no dead rank, no check, no profile.
+#[inline(always)]
+fn at_once<'a>(hold: &Hold, comm: &'a Comm) -> Option<&'a Rc<Boards>> {
+    let boards = comm.boards.get()?.as_ref()?;
+    let engine = &hold.engine;
+    (!engine.careful && engine.events == 0 && engine.channel.meter().is_none()).then_some(boards)
+}
+
+/// `MPI_Barrier` on the short way, in which no task is made; `None` where it is not for this one.
+#[inline]
+pub fn barrier_at_once(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {
+    let boards = at_once(hold, comm)?;
+    let at = Where {
+        comm,
+        boards,
+        signature: Signature::of(Call::Barrier),
+        near: boards.table.near,
+    };
+    Some(moves::barrier(hold, at).inspect_err(|_| boards.give_up(hold, comm)))
+}
+
+/// `MPI_Bcast` of bytes in a row on the short way, as [`barrier_at_once`].
+#[inline]
+pub fn bcast_at_once(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8, usize)) -> Option<Result<()>> {
+    let boards = at_once(hold, comm)?;
+    let near = boards.table.near;
+    if row.1 > near {
+        return None;
+    }
+    let at = Where {
+        comm,
+        boards,
+        signature: bcast_signature(root, row.1),
+        near,
+    };
+    let data = Buffer::bytes(row.0, row.1);
+    Some(moves::bcast(hold, at, root, &data).inspect_err(|_| boards.give_up(hold, comm)))
+}
+
+#[inline]
+fn bcast_signature(root: u32, len: usize) -> Signature {
+    Signature::of(Call::Bcast).with(root.into()).with(len as u64)
+}
+
 /// Does `task` by boards; `None` for one that goes as a schedule. All members decide alike.
 #[inline]
 fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task) -> Option<Result<()>> {
@@ -89,7 +134,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
     match task {
         Task::Barrier(call) => Some(moves::barrier(hold, at(Signature::of(*call)))),
         Task::Bcast(Root::Rank(root), data) => {
-            let signature = Signature::of(Call::Bcast).with((*root).into()).with(data.len() as u64);
+            let signature = bcast_signature(*root, data.len());
             let buffer = data.buffer();
             match data.len() <= table.bcast.shown {
                 true => Some(moves::bcast(hold, at(signature), *root, &buffer)),
