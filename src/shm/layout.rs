@@ -6,7 +6,7 @@
 //! | for each sender:   marks 4K, cells 1M                             (first touched by the sender)
 //! | for each sender:   offers 2M
 //! | fates 128K | for each rank: votes 1M
-//! | for each rank:     a board 2176 bytes for each context, scratch 512K       (first touched by the rank)
+//! | for each rank:     a board 2176 bytes for each of 8192 contexts, scratch 512K (first touched by the rank)
 //! | for each rank:     what it counts when it is profiled (profile.rs)
 //! | for each rank:     zone: memory it shares on demand (zone.rs)
 //! ```
@@ -28,6 +28,9 @@ use std::ops::Range;
 pub const PAGE: usize = 4096;
 /// Communicator contexts of a job.
 pub const CONTEXTS: usize = 1 << 15;
+/// Those of them, from the first on, that have boards: more communicators at a time are seldom, and boards make the mapping
+/// long.
+pub const BOARDED: usize = 1 << 13;
 /// Most ranks of a job: an envelope has 16 bits for a rank.
 pub const MAX_RANKS: u32 = 1 << 15;
 
@@ -67,7 +70,7 @@ pub struct Layout {
 const POOL: usize = PAGE + CELLS * CELL;
 const VOTE_TABLE: usize = CONTEXTS * VOTES * size_of::<Vote>();
 const OFFER_TABLE: usize = OFFERS * size_of::<Offer>();
-const BOARDS: usize = CONTEXTS * size_of::<Board>();
+const BOARDS: usize = BOARDED * size_of::<Board>();
 
 impl Layout {
     /// The layout for `ranks` (1 to [`MAX_RANKS`]) ranks.
@@ -169,7 +172,7 @@ impl Layout {
         self.offers + owner as usize * OFFER_TABLE
     }
 
-    /// `owner`'s boards, one for each context; its scratch memory lies behind.
+    /// `owner`'s boards, one for each of [`BOARDED`] contexts; its scratch memory lies behind.
     pub fn boards(&self, owner: u32) -> usize {
         self.boards + owner as usize * (BOARDS + SCRATCH)
     }

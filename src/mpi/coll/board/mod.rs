@@ -131,7 +131,8 @@ pub struct View {
     from: u32,
 }
 
-/// The boards of `comm`, if it uses them: intracommunicators of up to `NEARMPI_BOARD_RANKS` ranks.
+/// The boards of `comm`, if it uses them: intracommunicators of up to `NEARMPI_BOARD_RANKS` ranks, the first
+/// [`BOARDED`](crate::shm::layout::BOARDED) contexts.
 #[inline]
 pub fn of<'a>(hold: &Hold, comm: &'a Comm) -> Option<&'a Rc<Boards>> {
     comm.boards.get_or_init(|| Boards::open(hold, comm)).as_ref()
@@ -145,16 +146,18 @@ impl Boards {
             return None;
         }
         let (segment, context) = (channel.segment(), comm.context.number());
-        let member = |&world: &u32| Member {
-            board: segment.board(world, context),
-            scratch: segment.scratch(world),
-            world,
+        let member = |&world: &u32| {
+            Some(Member {
+                board: segment.board(world, context)?,
+                scratch: segment.scratch(world),
+                world,
+            })
         };
         let before = segment.turns_before(context);
         Some(Rc::new(Boards {
             before,
             me: comm.rank as usize,
-            members: comm.group.members.iter().map(member).collect(),
+            members: comm.group.members.iter().map(member).collect::<Option<_>>()?,
             through: Cell::new(before),
             shown: Default::default(),
             segment: segment.clone(),
