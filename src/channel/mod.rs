@@ -12,6 +12,7 @@ pub mod outgoing;
 pub mod packet;
 mod plan;
 pub mod pull;
+pub mod spread;
 pub mod wait;
 mod ways;
 
@@ -22,6 +23,7 @@ use crate::shm::pool::{CELL, Pool};
 use crate::shm::profile::{Kind, Meter, Path};
 use crate::shm::ring::{Consumer, Header, INLINE, Junk};
 use crate::shm::segment::{Block, RankBlock, Segment};
+use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
 use crate::sys::futex;
 use joint::Joint;
@@ -149,6 +151,12 @@ pub struct Channel<B> {
     meter: Option<Metering>,
     /// The way that the last [`Channel::bring`] took.
     path: Path,
+    /// Whether this rank says where it waits, and moves.
+    spreads: bool,
+    /// Where this rank may run, as far as it knows.
+    may: CpuSet,
+    /// How often it gave up its CPU.
+    given: u32,
     /// What it has done so far.
     pub counters: Counters,
 }

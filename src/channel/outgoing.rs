@@ -15,6 +15,7 @@ use crate::shm::pool::{CELL, Pool};
 use crate::shm::profile::Path;
 use crate::shm::ring::{Consumer, Header, INLINE, INLINE_WORDS, Junk, Producer};
 use crate::shm::segment::{Block, Life, Segment};
+use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
 use crate::sys::{copy, cpu};
 use std::collections::VecDeque;
@@ -93,6 +94,7 @@ impl<B: Bytes> Channel<B> {
         let pool = unsafe { Pool::new(segment.pool(me)) };
         let ring_max = (settings.ring_max as usize).min(segment.layout().bytes / 4);
         let barriers = segment.barriers();
+        let spreads = settings.spread != 0 && segment.oversubscribed();
         let (out, rings) = (out.collect(), rings.collect());
         let channel = Channel {
             block: Block::new(&segment, me),
@@ -118,6 +120,9 @@ impl<B: Bytes> Channel<B> {
             heard: None,
             meter: None,
             path: Path::OneCopy,
+            spreads,
+            may: if spreads { cpu::mask(0) } else { CpuSet::default() },
+            given: 0,
             counters: Counters::default(),
             settings,
             segment,

@@ -302,7 +302,10 @@ impl Hold<'_> {
                     std::hint::spin_loop();
                     self.breathe();
                 }
-                Next::Yield => self.released(cpu::give_way),
+                Next::Yield => {
+                    self.engine.channel.spread();
+                    self.released(cpu::give_way);
+                }
                 Next::Sleep => self.sleep(done)?,
             }
         }
@@ -382,6 +385,7 @@ impl Hold<'_> {
         let stay = !self.progress(None)? && !done(self)? && (self.engine.napping == 0 || !self.desk.has_news());
         if stay {
             self.tell_sleep();
+            self.engine.channel.lie();
             let vigil = self.vigil;
             let rung = self.released(|| {
                 bed.sleep() || {
@@ -389,6 +393,7 @@ impl Hold<'_> {
                     false
                 }
             });
+            self.engine.channel.stand();
             match rung {
                 true => self.tell_awake(),
                 false => self.tell_stir(),
