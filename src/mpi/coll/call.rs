@@ -226,7 +226,9 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let signature = Signature::of(Call::Allgather);
             let send = send.as_ref().map(Data::buffer);
             match recv.largest() <= table.allgather.shown {
-                true => Some(moves::allgather(hold, at(signature), send.as_ref(), recv)),
+                true => Some(moves::allgather(hold, at(signature), send.as_ref(), |rank| {
+                    recv.buffer(rank)
+                })),
                 false => (table.allgather.offered).then(|| long::allgather(hold, at(signature), send.as_ref(), recv)),
             }
         }

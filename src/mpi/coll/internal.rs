@@ -1,7 +1,7 @@
 //! Collectives on plain bytes for the library's own use (communicator creation, start and end).
 //! All but [`barrier`] work on the local group of an intracommunicator.
 
-use super::board::{self, Where};
+use super::board::{self, Boards, Where};
 use super::call::{self, Task};
 use super::machine::{Operation, run};
 use super::schedule::{Area, Base, Member, Schedule};
@@ -34,17 +34,11 @@ pub fn barrier_of(hold: &mut Hold, comm: &Rc<Comm>, call: Call) -> Result<()> {
 /// # Errors
 /// A member passed another length.
 pub fn bcast_bytes(hold: &mut Hold, comm: &Rc<Comm>, root: u32, bytes: &mut [u8]) -> Result<()> {
-    if let Some(boards) = board::of(hold, comm).filter(|_| bytes.len() <= board::MOST) {
-        hold.check_peer(comm, Plane::Collective, None)?;
+    if let Some(boards) = boards_for(hold, comm, bytes.len()) {
         let data = Buffer::bytes(bytes.as_mut_ptr(), bytes.len());
-        let at = Where {
-            comm,
-            boards,
-            signature: Signature::of(Call::Internal),
-            near: board::MOST,
-        };
-        let outcome = board::moves::bcast(hold, at, root, &data);
-        return outcome.inspect_err(|_| boards.give_up(hold, comm));
+        return by_boards(hold, comm, boards, |hold, at| {
+            board::moves::bcast(hold, at, root, &data)
+        });
     }
     let data = Area::bytes(Base::Recv, 0).slice(0, bytes.len());
     run_on_bytes(hold, comm, &[], bytes, |schedule, me| {
@@ -76,6 +70,15 @@ pub fn gather_bytes(hold: &mut Hold, comm: &Rc<Comm>, root: u32, mine: &[u8]) ->
 pub fn allgather_bytes(hold: &mut Hold, comm: &Rc<Comm>, mine: &[u8]) -> Result<Vec<u8>> {
     let len = mine.len();
     let mut all = vec![0; len * comm.size() as usize];
+    if let Some(boards) = boards_for(hold, comm, len) {
+        let mine = Buffer::bytes(mine.as_ptr().cast_mut(), len);
+        let first = all.as_mut_ptr();
+        let room = |rank: u32| Buffer::bytes(first.wrapping_add(rank as usize * len), len);
+        by_boards(hold, comm, boards, |hold, at| {
+            board::moves::allgather(hold, at, Some(&mine), room)
+        })?;
+        return Ok(all);
+    }
     run_on_bytes(hold, comm, mine, &mut all, |schedule, me| {
         let block = |rank: u32| Area::bytes(Base::Recv, 0).slice(rank as usize * len, len);
         let mine = Area::bytes(Base::Send, 0).slice(0, len);
@@ -100,6 +103,27 @@ pub fn allreduce_u64(hold: &mut Hold, comm: &Rc<Comm>, values: &mut [u64], op: f
             .unwrap_or(*value);
     }
     Ok(())
+}
+
+/// The boards of `comm`, if it has some and `len` bytes can be shown on them.
+fn boards_for<'a>(hold: &Hold, comm: &'a Comm, len: usize) -> Option<&'a Rc<Boards>> {
+    board::of(hold, comm).filter(|_| len <= board::MOST)
+}
+
+fn by_boards<'a>(
+    hold: &mut Hold,
+    comm: &'a Rc<Comm>,
+    boards: &'a Rc<Boards>,
+    operation: impl FnOnce(&mut Hold, Where<'a>) -> Result<()>,
+) -> Result<()> {
+    hold.check_peer(comm, Plane::Collective, None)?;
+    let at = Where {
+        comm,
+        boards,
+        signature: Signature::of(Call::Internal),
+        near: board::MOST,
+    };
+    operation(hold, at).inspect_err(|_| boards.give_up(hold, comm))
 }
 
 fn run_on_bytes(

@@ -140,13 +140,13 @@ pub fn scatter(
 ///
 /// # Errors
 /// As [`gather`].
-pub fn allgather(hold: &mut Hold, at: Where, send: Option<&Buffer>, recv: &Blocks) -> Result<()> {
+pub fn allgather(hold: &mut Hold, at: Where, send: Option<&Buffer>, recv: impl Fn(u32) -> Buffer) -> Result<()> {
     let turn = at.turn();
-    let mine = recv.buffer(at.comm.rank);
+    let mine = recv(at.comm.rank);
     turn.show(hold, send.unwrap_or(&mine))?;
     keep(send, Some(&mine));
     for rank in at.others() {
-        let room = recv.buffer(rank);
+        let room = recv(rank);
         turn.see(hold, rank, Some(room.len()))?.copy(0, &room)?;
         turn.count(hold, rank, room.len());
     }
