@@ -90,7 +90,9 @@ impl Board {
     /// Owner: will show something in `turn`, soon.
     #[inline]
     pub fn expect(&self, turn: u64) {
-        own_soon(self.slot(turn));
+        let slot = self.slot(turn);
+        own_soon(slot);
+        own_soon(&slot.payload[WORDS - 1]);
     }
 
     /// Owner: through with `turn` and all before.
