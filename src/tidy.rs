@@ -28,6 +28,7 @@ const UNSAFE: &[&str] = &[
     "src/channel/joint.rs",
     "src/channel/outgoing.rs",
     "src/channel/pull.rs",
+    "src/channel/row.rs",
     // The application's memory and call-backs.
     "src/mpi/buffer.rs",
     "src/mpi/datatype/pack.rs",

@@ -120,11 +120,14 @@ impl Object {
     /// [`Object::stale`].
     #[inline]
     pub fn key(self, handle: c_int) -> Result<u32> {
+        self.key_of(handle).ok_or_else(|| self.wrong(handle))
+    }
+
+    /// The same for those who leave it to others to say what is wrong.
+    #[inline(always)]
+    pub fn key_of(self, handle: c_int) -> Option<u32> {
         let bits = handle as u32;
-        if bits >> KEY_BITS == self.dynamic() << 4 | self as u32 {
-            return Ok(bits & KEY_MASK);
-        }
-        Err(self.wrong(handle))
+        (bits >> KEY_BITS == self.dynamic() << 4 | self as u32).then_some(bits & KEY_MASK)
     }
 
     /// Why `handle` does not name a usable object of this kind.

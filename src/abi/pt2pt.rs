@@ -11,6 +11,7 @@ use super::types::*;
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::Comm;
+use crate::mpi::datatype::basic::row_size;
 use crate::mpi::request::RequestKey;
 use crate::mpi::world::State;
 use std::ffi::{c_int, c_void};
@@ -33,6 +34,23 @@ pub fn buffer(state: &State, address: *const c_void, count: usize, datatype: MPI
         return Err(no_buffer(count));
     }
     Ok(buffer)
+}
+
+/// Where the bytes of a message lie, and how many they are, if they lie in a row and nothing is wrong with them.
+#[inline(always)]
+pub fn row(state: &State, address: *const c_void, count: usize, datatype: MPI_Datatype) -> Option<(*const u8, usize)> {
+    match row_size(datatype) {
+        Some(size) => Some((address.cast(), count * size)),
+        None => row_of(state, address, count, datatype),
+    }
+}
+
+/// The same for derived datatypes.
+#[inline(never)]
+fn row_of(state: &State, address: *const c_void, count: usize, datatype: MPI_Datatype) -> Option<(*const u8, usize)> {
+    let datatype = state.datatypes.committed(datatype).ok()?;
+    let (first, len) = Buffer::row(address.cast_mut().cast(), count, datatype)?;
+    Some((first.cast_const(), len))
 }
 
 /// As [`buffer`], of a message: `NEARMPI_CHECK` wants to know its types.

@@ -4,16 +4,20 @@
 //! Receives: blocking, nonblocking and persistent (MPI-4.1 §3.2.4, §3.7.2, §3.9).
 #![allow(unsafe_code)]
 
+use super::constants::{MPI_ANY_TAG, MPI_STATUS_IGNORE, MPI_SUCCESS};
 use super::edge::*;
 use super::pt2pt::*;
 use super::status::store_status;
+use super::timing;
 use super::types::*;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
+use crate::mpi::pt2pt::engine::CAREFUL;
 use crate::mpi::pt2pt::persistent::{self, Operation};
-use crate::mpi::pt2pt::{self};
+use crate::mpi::pt2pt::{self, Pattern};
 use crate::mpi::request::{Request, RequestKey};
 use crate::mpi::status::Status;
+use crate::mpi::world::State;
 use std::ffi::{c_int, c_void};
 
 /// Blocking receive. MPI-4.1 §3.2.4.
@@ -28,21 +32,93 @@ pub unsafe extern "C" fn MPI_Recv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    on_comm("MPI_Recv", comm, |hold, comm| {
-        let count = self::count(count, "count")?;
-        if let (Some(from), Some(room)) = row(hold, comm, (buf, count, datatype, source, tag))?
-            // SAFETY: the program owns the memory that it describes.
-            && let Some(received) = unsafe { pt2pt::recv_glancing(hold, comm, Plane::PointToPoint, room, from, tag) }
-        {
-            return store_status(status, &received);
+    let count = count.into();
+    if short(Some(CALL), buf, count, datatype, source, tag, comm, status) {
+        return MPI_SUCCESS;
+    }
+    recv_long(CALL, buf, count, datatype, source, tag, comm, status)
+}
+
+/// The short way: takes the next message in the source's ring, if that is the one, or comes at once. False, and nothing
+/// done, when it cannot go that way or when anything is wrong: the long way says what. `call` is counted unless it is timed.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+fn short(
+    call: Option<usize>,
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> bool {
+    let Some(world) = current_world() else { return false };
+    let mut hold = world.hold();
+    let state: &mut State = &mut hold;
+    if state.engine.detours & (CAREFUL | call.map_or(0, timing::bit)) != 0 {
+        return false;
+    }
+    let Ok(comm) = self::comm(state, comm) else {
+        return false;
+    };
+    // MPI_ANY_SOURCE and MPI_PROC_NULL are no members.
+    let Some(&from) = comm.peers().members.get(source as u32 as usize) else {
+        return false;
+    };
+    if tag < MPI_ANY_TAG || count < 0 || buf.is_null() || status.is_null() {
+        return false;
+    }
+    let Some((address, room)) = super::pt2pt::row(state, buf, count as usize, datatype) else {
+        return false;
+    };
+    let pattern = Pattern::new(comm.context_on(Plane::PointToPoint), source, tag);
+    // A profile counts before the message comes: afterwards somebody may wait for the answer.
+    let counted = call.filter(|_| state.engine.channel.meter().is_some());
+    if let Some(call) = counted {
+        timing::count_call(state, call, 1);
+    }
+    // SAFETY: the program owns the memory that it describes.
+    let received = unsafe { pt2pt::recv_glancing(state, (from, pattern), (address.cast_mut(), room), source) };
+    let Some(received) = received else {
+        if let Some(call) = counted {
+            timing::count_call(state, call, -1);
         }
-        let (buffer, from) = incoming(hold, comm, buf, count, datatype, source, tag)?;
-        let Some(from) = from else {
-            return store_status(status, &Status::PROC_NULL);
-        };
-        let request = pt2pt::recv_waiting(hold, comm, Plane::PointToPoint, buffer, from, tag)?;
-        received(hold, request, status)
-    })
+        return false;
+    };
+    state.engine.channel.block().doing.called();
+    if status != MPI_STATUS_IGNORE {
+        // SAFETY: neither NULL nor the ignore value, hence the application's status.
+        unsafe { (*status).fill(&received) };
+    }
+    true
+}
+
+#[inline(never)]
+#[allow(clippy::too_many_arguments)]
+fn recv_long(
+    call: usize,
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    let short = || short(None, buf, count, datatype, source, tag, comm, status).then_some(MPI_SUCCESS);
+    let long = || {
+        on_comm("MPI_Recv", comm, |hold, comm| {
+            let count = self::count(count, "count")?;
+            let (buffer, from) = incoming(hold, comm, buf, count, datatype, source, tag)?;
+            let Some(from) = from else {
+                return store_status(status, &Status::PROC_NULL);
+            };
+            let request = pt2pt::recv_waiting(hold, comm, Plane::PointToPoint, buffer, from, tag)?;
+            received(hold, request, status)
+        })
+    };
+    timing::long_way(call, short, long)
 }
 
 /// Source and room of a receive whose buffer lies in a row; both `None` when it does not.

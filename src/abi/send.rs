@@ -8,51 +8,91 @@ use super::constants::MPI_SUCCESS;
 use super::edge::*;
 use super::pt2pt::*;
 use super::request::REQUEST_SENT;
+use super::timing;
 use super::types::*;
-use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::datatype::basic::row_size;
+use crate::mpi::pt2pt::Envelope;
+use crate::mpi::pt2pt::engine::CAREFUL;
 use crate::mpi::pt2pt::persistent::{self, Operation};
 use crate::mpi::pt2pt::{self, Mode};
-use crate::mpi::world::State;
+use crate::mpi::world::{State, World};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 /// Arguments of a send in the order of the C functions: address, count, datatype, destination, tag.
 type Arguments = (*const c_void, i64, MPI_Datatype, c_int, c_int);
 
-/// The short way: sends a message in a row through the ring if that needs no waiting. False, and nothing done, when it
-/// cannot go that way or when anything is wrong: the long way says what. Everything stays in registers; the limit on
-/// its instructions stands in `scripts/instructions`.
+/// The shortest way: sends a message that fits into a slot of the ring. False, and nothing done, when it cannot go that
+/// way or when anything is wrong or unusual: [`short`] is for that. Makes no call, so that everything stays in registers and
+/// none has to be saved; the limit on its instructions stands in `scripts/instructions`.
 #[inline(always)]
-fn short(name: &'static str, (buf, count, datatype, dest, tag): Arguments, comm: MPI_Comm) -> bool {
+fn shortest(call: usize, (buf, count, datatype, dest, tag): Arguments, comm: MPI_Comm) -> bool {
+    let Some(mut hold) = current_world().and_then(World::hold_alone) else {
+        return false;
+    };
+    let state: &mut State = &mut hold;
+    if state.engine.detours & (CAREFUL | timing::bit(call)) != 0 {
+        return false;
+    }
+    let Some(comm) = comm_of(state, comm) else { return false };
+    let Some(&to) = comm.peers().members.get(dest as u32 as usize) else {
+        return false;
+    };
+    let Some(size) = row_size(datatype) else { return false };
+    if tag < 0 || count < 0 || buf.is_null() {
+        return false;
+    }
+    let envelope = Envelope::new(comm.context_on(Plane::PointToPoint), comm.rank, tag).0;
+    let len = (count as usize).saturating_mul(size);
+    let channel = &mut state.engine.channel;
+    // SAFETY: the program owns the bytes that it describes.
+    if !unsafe { channel.push_few(to, envelope, buf.cast(), len) } {
+        return false;
+    }
+    if channel.must_wake(to) {
+        channel.wake(to);
+    }
+    if channel.meter().is_some() {
+        timing::count_few(state, call, to, len);
+    }
+    true
+}
+
+/// The short way: sends a message in a row through the ring if that needs no waiting. False, and nothing done, when it
+/// cannot go that way or when anything is wrong: the long way says what. `call` is counted when it is
+/// over, unless it is timed.
+#[inline(always)]
+fn short(call: Option<usize>, (buf, count, datatype, dest, tag): Arguments, comm: MPI_Comm) -> bool {
     let Some(world) = current_world() else { return false };
-    let _call = world.calling(name);
     let mut hold = world.hold();
     let state: &mut State = &mut hold;
-    if state.engine.careful {
+    if state.engine.detours & (CAREFUL | call.map_or(0, timing::bit)) != 0 {
         return false;
     }
     let Ok(comm) = self::comm(state, comm) else {
         return false;
     };
-    let peers = comm.peers();
-    if dest as u32 >= peers.size() || tag < 0 || count < 0 || buf.is_null() {
+    let Some(&to) = comm.peers().members.get(dest as u32 as usize) else {
+        return false;
+    };
+    if tag < 0 || count < 0 || buf.is_null() {
         return false;
     }
-    let row = match row_size(datatype) {
-        Some(size) => (buf.cast(), count as usize * size),
-        None => match state.datatypes.committed(datatype) {
-            Ok(datatype) => match Buffer::row(buf.cast_mut().cast(), count as usize, datatype) {
-                Some((address, len)) => (address.cast_const(), len),
-                None => return false,
-            },
-            Err(_) => return false,
-        },
+    let Some((address, len)) = row(state, buf, count as usize, datatype) else {
+        return false;
     };
-    let to = pt2pt::address(comm, Plane::PointToPoint, dest as u32, tag);
+    let envelope = Envelope::new(comm.context_on(Plane::PointToPoint), comm.rank, tag).0;
+    let channel = &mut state.engine.channel;
     // SAFETY: the program owns the bytes that it describes.
-    matches!(unsafe { pt2pt::send_row(state, to, row) }, Ok(true))
+    if !matches!(unsafe { channel.push_row(to, envelope, address, len) }, Ok(true)) {
+        return false;
+    }
+    channel.block().doing.called();
+    if channel.meter().is_some() {
+        timing::count_send(state, call, to, envelope, len);
+    }
+    true
 }
 
 /// Starts a send; one that is over at once needs no request of its own.
@@ -79,16 +119,32 @@ fn start(
 
 /// What an argument list describes, sent in `mode` (buffered: `None`).
 #[inline(always)]
-fn send_now(name: &'static str, arguments: Arguments, comm: MPI_Comm, mode: Option<Mode>) -> c_int {
-    if matches!(mode, Some(Mode::Standard | Mode::Ready)) && short(name, arguments, comm) {
+fn send_now(call: usize, name: &'static str, arguments: Arguments, comm: MPI_Comm, mode: Option<Mode>) -> c_int {
+    if matches!(mode, Some(Mode::Standard | Mode::Ready)) && short(Some(call), arguments, comm) {
         return MPI_SUCCESS;
     }
-    send_long(name, arguments, comm, mode)
+    let (buf, count, datatype, dest, tag) = arguments;
+    send_long(call, name, buf, count, datatype, dest, tag, comm, mode)
 }
 
+/// Its arguments are the call's own, where they lie.
 #[inline(never)]
-fn send_long(name: &'static str, arguments: Arguments, comm: MPI_Comm, mode: Option<Mode>) -> c_int {
-    on_comm(name, comm, |hold, comm| send_other(hold, comm, arguments, mode))
+#[allow(clippy::too_many_arguments)]
+fn send_long(
+    call: usize,
+    name: &'static str,
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: Option<Mode>,
+) -> c_int {
+    let arguments = (buf, count, datatype, dest, tag);
+    let short = || short(None, arguments, comm).then_some(MPI_SUCCESS);
+    let long = || on_comm(name, comm, |hold, comm| send_other(hold, comm, arguments, mode));
+    timing::long_way(call, short, long)
 }
 
 fn send_other(
@@ -109,29 +165,45 @@ fn send_other(
 /// The same, started.
 #[inline(always)]
 fn send_started(
+    call: usize,
     name: &'static str,
     arguments: Arguments,
     comm: MPI_Comm,
     mode: Option<Mode>,
     request: *mut MPI_Request,
 ) -> c_int {
-    if matches!(mode, Some(Mode::Standard | Mode::Ready)) && !request.is_null() && short(name, arguments, comm) {
+    if matches!(mode, Some(Mode::Standard | Mode::Ready)) && !request.is_null() && short(Some(call), arguments, comm) {
         // SAFETY: not NULL, hence the application's variable.
         unsafe { request.write(REQUEST_SENT) };
         return MPI_SUCCESS;
     }
-    start_long(name, arguments, comm, mode, request)
+    let (buf, count, datatype, dest, tag) = arguments;
+    start_long(call, name, buf, count, datatype, dest, tag, comm, mode, request)
 }
 
 #[inline(never)]
+#[allow(clippy::too_many_arguments)]
 fn start_long(
+    call: usize,
     name: &'static str,
-    arguments: Arguments,
+    buf: *const c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
     comm: MPI_Comm,
     mode: Option<Mode>,
     request: *mut MPI_Request,
 ) -> c_int {
-    on_comm(name, comm, |hold, comm| start(hold, comm, arguments, mode, request))
+    let arguments = (buf, count, datatype, dest, tag);
+    let short = || {
+        let sent = mode == Some(Mode::Standard) && !request.is_null() && short(None, arguments, comm);
+        // SAFETY: not NULL, hence the application's variable.
+        sent.then(|| unsafe { request.write(REQUEST_SENT) })
+            .map(|()| MPI_SUCCESS)
+    };
+    let long = || on_comm(name, comm, |hold, comm| start(hold, comm, arguments, mode, request));
+    timing::long_way(call, short, long)
 }
 
 /// The same, as a persistent request.
@@ -167,12 +239,16 @@ pub unsafe extern "C" fn MPI_Send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    send_now(
-        "MPI_Send",
-        (buf, count.into(), datatype, dest, tag),
-        comm,
-        Some(Mode::Standard),
-    )
+    /// Takes over the arguments where they lie.
+    #[inline(never)]
+    fn other(b: *const c_void, n: Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm) -> c_int {
+        let arguments = (b, n.into(), datatype, dest, tag);
+        send_now(CALL, "MPI_Send", arguments, comm, Some(Mode::Standard))
+    }
+    if shortest(CALL, (buf, count.into(), datatype, dest, tag), comm) {
+        return MPI_SUCCESS;
+    }
+    other(buf, count, datatype, dest, tag, comm)
 }
 
 /// Nonblocking standard-mode send. MPI-4.1 §3.7.2.
@@ -188,6 +264,7 @@ pub unsafe extern "C" fn MPI_Isend(
     request: *mut MPI_Request,
 ) -> c_int {
     send_started(
+        CALL,
         "MPI_Isend",
         (buf, count.into(), datatype, dest, tag),
         comm,
@@ -229,6 +306,7 @@ pub unsafe extern "C" fn MPI_Ssend(
     comm: MPI_Comm,
 ) -> c_int {
     send_now(
+        CALL,
         "MPI_Ssend",
         (buf, count.into(), datatype, dest, tag),
         comm,
@@ -249,6 +327,7 @@ pub unsafe extern "C" fn MPI_Issend(
     request: *mut MPI_Request,
 ) -> c_int {
     send_started(
+        CALL,
         "MPI_Issend",
         (buf, count.into(), datatype, dest, tag),
         comm,
@@ -290,6 +369,7 @@ pub unsafe extern "C" fn MPI_Rsend(
     comm: MPI_Comm,
 ) -> c_int {
     send_now(
+        CALL,
         "MPI_Rsend",
         (buf, count.into(), datatype, dest, tag),
         comm,
@@ -310,6 +390,7 @@ pub unsafe extern "C" fn MPI_Irsend(
     request: *mut MPI_Request,
 ) -> c_int {
     send_started(
+        CALL,
         "MPI_Irsend",
         (buf, count.into(), datatype, dest, tag),
         comm,
@@ -350,7 +431,7 @@ pub unsafe extern "C" fn MPI_Bsend(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    send_now("MPI_Bsend", (buf, count.into(), datatype, dest, tag), comm, None)
+    send_now(CALL, "MPI_Bsend", (buf, count.into(), datatype, dest, tag), comm, None)
 }
 
 /// Nonblocking buffered send. MPI-4.1 §3.7.2.
@@ -366,6 +447,7 @@ pub unsafe extern "C" fn MPI_Ibsend(
     request: *mut MPI_Request,
 ) -> c_int {
     send_started(
+        CALL,
         "MPI_Ibsend",
         (buf, count.into(), datatype, dest, tag),
         comm,

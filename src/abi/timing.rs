@@ -6,9 +6,10 @@
 #![allow(unsafe_code)]
 
 use crate::channel::Metering;
+use crate::mpi::pt2pt::engine::CAREFUL;
 use crate::mpi::traffic;
 use crate::mpi::world::State;
-use crate::shm::profile::{self, Block, CALLS, Meter, Stage, Start, file};
+use crate::shm::profile::{self, Block, CALLS, Kind, Meter, Stage, Start, file};
 use crate::shm::segment::Segment;
 use crate::sys::clock::{Ticks, nanoseconds};
 use crate::sys::cvar::secure;
@@ -58,6 +59,22 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
+const SEND: usize = number("MPI_Send");
+const ISEND: usize = number("MPI_Isend");
+const RECV: usize = number("MPI_Recv");
+
+/// Functions with a short way that counts itself ([`counted`]), and only when it has been gone: their bits in
+/// [`Engine::detours`](crate::mpi::pt2pt::engine::Engine::detours). 0 for all others.
+#[inline(always)]
+pub const fn bit(call: usize) -> u8 {
+    match call {
+        SEND => 2,
+        ISEND => 4,
+        RECV => 8,
+        _ => 0,
+    }
+}
+
 /// A call under way: the meter's address, plus 1 where several threads call at the same time; 0: nothing counts.
 pub struct Timed {
     meter: usize,
@@ -65,9 +82,79 @@ pub struct Timed {
 }
 
 /// Begins a call of function `call`; dropping the result ends it. Cost: [`Meter::enter`]; without a profile, a look
-/// at a word.
+/// at a word. Does nothing for those that have a [`bit`].
 #[inline(always)]
 pub fn timed(call: usize) -> Timed {
+    match bit(call) {
+        0 => timed_anyway(call),
+        _ => Timed { meter: 0, call },
+    }
+}
+
+/// Counts a message of `len` bytes to rank `to` of the job that has gone the short way, and its call, if that has a
+/// [`bit`].
+#[cold]
+#[inline(never)]
+pub fn count_send(state: &mut State, call: Option<usize>, to: u32, envelope: u64, len: usize) {
+    state.engine.channel.count_row(to, envelope, len);
+    if let Some(call) = call.filter(|&call| bit(call) != 0) {
+        count_call(state, call, 1);
+    }
+}
+
+/// As [`count_send`], for a message of the program that went in a slot.
+#[inline(never)]
+pub fn count_few(state: &mut State, call: usize, to: u32, len: usize) {
+    if let Some(meter) = state.engine.channel.meter() {
+        meter.sent(Kind::Message, profile::Path::Slot, to, len);
+        if meter.count(call, 1) {
+            state.engine.detours |= bit(call);
+        }
+    }
+}
+
+/// Counts a call that goes the short way, or takes that back: `by` is 1 or -1.
+#[cold]
+#[inline(never)]
+pub fn count_call(state: &mut State, call: usize, by: i64) {
+    if let Some(meter) = state.engine.channel.meter()
+        && meter.count(call, by)
+    {
+        state.engine.detours |= bit(call);
+    }
+}
+
+/// The long way of a function that has a [`bit`]: times the call if that is due, and then goes `short` once more.
+#[inline]
+pub fn long_way<R>(call: usize, short: impl FnOnce() -> Option<R>, long: impl FnOnce() -> R) -> R {
+    if bit(call) == 0 || METER.load(Ordering::Relaxed) == 0 {
+        return long();
+    }
+    let timed = timed_anyway(call);
+    let result = if take_detour(call) { short() } else { None };
+    let result = result.unwrap_or_else(long);
+    drop(timed);
+    if let Some(world) = super::edge::current_world() {
+        let state: &mut State = &mut world.hold();
+        if state.engine.channel.meter().is_some_and(|meter| meter.is_due(call)) {
+            state.engine.detours |= bit(call);
+        }
+    }
+    result
+}
+
+/// Whether the call came the long way because it was to be timed; not the next.
+fn take_detour(call: usize) -> bool {
+    super::edge::current_world().is_some_and(|world| {
+        let state: &mut State = &mut world.hold();
+        let due = state.engine.detours & bit(call) != 0;
+        state.engine.detours &= !bit(call);
+        due
+    })
+}
+
+#[inline(always)]
+fn timed_anyway(call: usize) -> Timed {
     let mut meter = METER.load(Ordering::Relaxed);
     if meter != 0 {
         meter = begin(meter, call);
@@ -153,6 +240,12 @@ pub fn profile(state: &mut State, segment: &Arc<Segment>, threads: bool, began: 
     METER.store(address | usize::from(threads), Ordering::Release);
     let kind = traffic::kind;
     state.engine.channel.profile(Metering { meter, kind });
+    // The first calls are all timed; where threads are told apart, all are.
+    state.engine.detours |= if threads {
+        CAREFUL
+    } else {
+        bit(SEND) | bit(ISEND) | bit(RECV)
+    };
     Ok(())
 }
 

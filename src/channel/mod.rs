@@ -12,6 +12,7 @@ pub mod outgoing;
 pub mod packet;
 mod plan;
 pub mod pull;
+mod row;
 pub mod spread;
 pub mod wait;
 mod ways;
@@ -501,6 +502,8 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Wakes rank `to` if it sleeps: what it waits for has changed in shared memory.
+    #[cold]
+    #[inline(never)]
     pub fn wake(&self, to: u32) {
         self.ring_bell(to);
     }

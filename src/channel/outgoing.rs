@@ -15,16 +15,19 @@ use crate::shm::pool::{CELL, Pool};
 use crate::shm::profile::Path;
 use crate::shm::ring::{Consumer, Header, INLINE, INLINE_WORDS, Junk, Producer};
 use crate::shm::segment::{Block, Life, Segment};
+use crate::sys::cpu;
 use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
-use crate::sys::{copy, cpu};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// One destination.
+#[repr(align(64))]
 pub(super) struct Out<B> {
-    producer: Producer,
+    pub(super) producer: Producer,
+    /// The receiver's block.
+    pub(super) peer: Block,
     /// The receiver is dead: nothing is sent any more.
     closed: bool,
     /// Control records that found the ring full; they go before messages.
@@ -83,6 +86,7 @@ impl<B: Bytes> Channel<B> {
         let out = (0..ranks).map(|to| Out {
             // SAFETY: the segment is kept by the channel; this rank joins once, so the end is the only one.
             producer: unsafe { Producer::new(segment.ring(to, me)) },
+            peer: Block::new(&segment, to),
             closed: false,
             controls: VecDeque::new(),
             messages: VecDeque::new(),
@@ -136,52 +140,6 @@ impl<B: Bytes> Channel<B> {
             .store(&raw const *channel.canary as u64, Ordering::Relaxed);
         block.life.store(Life::Attached as u32, Ordering::Release);
         channel
-    }
-
-    /// A message from `to` has just come that was waited for: it will probably be answered, so the line that the answer
-    /// goes into is fetched while this rank is busy with the message.
-    #[inline(always)]
-    pub fn expect_answer(&self, to: u32) {
-        self.out[to as usize].producer.expect();
-    }
-
-    /// Sends the `len` bytes at `data` if they go through the ring and that needs no waiting; false otherwise.
-    ///
-    /// # Safety
-    /// `data` is readable for `len` bytes.
-    ///
-    /// Cost: a cache line to the receiver for up to 48 bytes, then one more for each 64; no system call, lock,
-    /// allocation or read-modify-write.
-    #[inline(always)]
-    pub unsafe fn send_row(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
-        let fault = |Junk| Fault { from: to };
-        let out = &mut self.out[to as usize];
-        if !out.messages.is_empty() || !out.producer.has_slot().map_err(fault)? {
-            return Ok(false);
-        }
-        if len <= INLINE {
-            let (kind, len) = (kind::INLINE, len as u32);
-            // SAFETY: the caller's promise.
-            unsafe { out.producer.push_bytes(Header { kind, aux: 0, len }, envelope, data) };
-            self.counters.inline += 1;
-        } else {
-            if len > self.row_max {
-                return Ok(false);
-            }
-            let (kind, len) = (kind::BYTES, len as u32);
-            let Some(room) = out.producer.reserve(len).map_err(fault)? else {
-                return Ok(false);
-            };
-            // SAFETY: the caller's promise; the room was reserved for the whole message.
-            unsafe { copy::bytes(data, room.as_ptr(), len as usize) };
-            out.producer.push(Header { kind, aux: 0, len }, envelope, &[]);
-            self.counters.ring += 1;
-        }
-        self.block.doing.sent(len);
-        self.ring_bell(to);
-        let path = if len <= INLINE { Path::Slot } else { Path::Ring };
-        self.count_sent(path, to, envelope, len);
-        Ok(true)
     }
 
     /// Sends a message by value, through the ring or through cells.

@@ -41,7 +41,7 @@ pub fn notice(hold: &mut Hold, events: u32) -> Result<()> {
     // What the dead have sent before they died counts.
     while engine::step(hold, None)? {}
     hold.engine.events = events;
-    hold.engine.careful = true;
+    hold.engine.detours |= engine::CAREFUL;
     let state: &mut State = hold;
     let ranks = state.engine.channel.segment().ranks();
     for rank in 0..ranks {

@@ -33,6 +33,7 @@ use crate::sys::cvar::Settings;
 use crate::sys::gate::Gate;
 use crate::sys::{cpu, futex};
 use std::cell::{Cell, UnsafeCell};
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -200,8 +201,14 @@ impl World {
         self.gate.is_some()
     }
 
+    /// Enters, unless threads may call at the same time; there is nothing to do when the result is dropped.
+    #[inline(always)]
+    pub fn hold_alone(&self) -> Option<ManuallyDrop<Hold<'_>>> {
+        self.gate.is_none().then(|| ManuallyDrop::new(Hold { world: self }))
+    }
+
     /// Enters; waits for other threads under `MPI_THREAD_MULTIPLE`.
-    #[inline]
+    #[inline(always)]
     pub fn hold(&self) -> Hold<'_> {
         if let Some(gate) = &self.gate {
             gate.enter();
@@ -423,7 +430,7 @@ impl DerefMut for Hold<'_> {
 }
 
 impl Drop for Hold<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if let Some(gate) = &self.world.gate {
             gate.leave();

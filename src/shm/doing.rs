@@ -8,16 +8,13 @@ use super::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// A rank's account of its doings.
 ///
-/// ```text
-///  63            32 31             0
-/// +----------------+----------------+
-/// | calls so far   | name of it     |  call; name 0: outside MPI
-/// +----------------+----------------+
-/// ```
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Doing {
-    call: AtomicU64,
+    /// [`number`] of the call's name; 0: outside MPI, or in a call that has not waited yet.
+    call: AtomicU32,
+    /// Calls so far.
+    calls: AtomicU32,
     messages: AtomicU64,
     bytes: AtomicU64,
     posted: AtomicU32,
@@ -46,19 +43,22 @@ impl Doing {
     /// Enters the call of that number; returns the one it was in, for [`Doing::leave`].
     #[inline]
     pub fn enter(&self, number: u32) -> u32 {
-        let word = self.call.load(Relaxed);
-        let calls = word & !u64::from(u32::MAX);
-        self.call
-            .store(calls.wrapping_add(1 << 32) | u64::from(number), Relaxed);
-        word as u32
+        let former = self.call.load(Relaxed);
+        self.call.store(number, Relaxed);
+        self.called();
+        former
+    }
+
+    /// Counts a call that is over so soon that nobody need know which.
+    #[inline]
+    pub fn called(&self) {
+        self.calls.store(self.calls.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
     /// Leaves a call.
     #[inline]
     pub fn leave(&self, former: u32) {
-        let word = self.call.load(Relaxed);
-        self.call
-            .store(word & !u64::from(u32::MAX) | u64::from(former), Relaxed);
+        self.call.store(former, Relaxed);
     }
 
     /// A message of `bytes` bytes is sent or on its way.
@@ -89,10 +89,9 @@ impl Doing {
 
     /// What it says now.
     pub fn read(&self) -> Activity {
-        let word = self.call.load(Relaxed);
         Activity {
-            call: Some(word as u32).filter(|&number| number != 0),
-            calls: (word >> 32) as u32,
+            call: Some(self.call.load(Relaxed)).filter(|&number| number != 0),
+            calls: self.calls.load(Relaxed),
             messages: self.messages.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
             posted: self.posted.load(Relaxed),

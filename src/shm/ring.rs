@@ -7,14 +7,14 @@
 //!
 //! ```text
 //!            63    48 47  40 39  32 31        0
-//! Slot  w0  | lap    | kind | aux  | len       |   stored last (Release): the slot is there
+//! Slot  w0  | number | kind | aux  | len       |   stored last (Release): the slot is there
 //!       w1  | envelope                         |
 //!       w2..w7  48 bytes of payload, or what the kind says
 //! Credit w0 | bytes consumed | slots consumed  |   written by the reader only
 //! ```
 //!
-//! A slot is full when its lap is the one the reader waits for; the first lap is 1, so zero bytes
-//! are empty slots. Messages too long for a slot and short enough for the byte ring lie there in one
+//! A slot is full when it has the number that the reader waits for. They count from 1 and start over at 0 after 65535;
+//! there are fewer slots, so neither zero bytes nor what a slot held before are ever taken for the next. Messages too long for a slot and short enough for the byte ring lie there in one
 //! piece at the position both ends compute alike: each message starts on a cache line, and one that
 //! would cross the ring's end starts at its beginning.
 //!
@@ -86,10 +86,10 @@ pub struct Junk;
 #[derive(Debug)]
 pub struct Producer {
     place: Place,
-    lap_shift: u32,
     head: u32,
+    /// What `head` is when no slot is free, as far as is known.
+    limit: u32,
     byte_head: u32,
-    slots_seen: u32,
     bytes_seen: u32,
 }
 
@@ -97,7 +97,6 @@ pub struct Producer {
 #[derive(Debug)]
 pub struct Consumer {
     place: Place,
-    lap_shift: u32,
     tail: u32,
     byte_tail: u32,
     slots_returned: u32,
@@ -105,8 +104,14 @@ pub struct Consumer {
     fraction: u32,
 }
 
+/// The number in the slot that is filled after `head` others.
+#[inline(always)]
+fn number(head: u32) -> u64 {
+    u64::from(head.wrapping_add(1) as u16)
+}
+
 impl Place {
-    #[inline]
+    #[inline(always)]
     fn slot(&self, index: u32) -> &Slot {
         // SAFETY: the mask keeps the index in range; slots are shared atomics.
         unsafe { self.slots.add((index & (self.slot_count - 1)) as usize).as_ref() }
@@ -137,13 +142,11 @@ impl Producer {
     /// # Safety
     /// `place` describes zeroed shared memory that outlives the producer, which is its only one.
     pub unsafe fn new(place: Place) -> Producer {
-        let lap_shift = place.slot_count.trailing_zeros();
         Producer {
             place,
-            lap_shift,
             head: 0,
+            limit: place.slot_count,
             byte_head: 0,
-            slots_seen: 0,
             bytes_seen: 0,
         }
     }
@@ -151,21 +154,29 @@ impl Producer {
     /// Whether a slot is free; looks at the reader's credit only when it seems not.
     #[inline]
     pub fn has_slot(&mut self) -> Result<bool, Junk> {
-        if self.head.wrapping_sub(self.slots_seen) < self.place.slot_count {
+        if self.head != self.limit {
             return Ok(true);
         }
         self.refresh()?;
-        Ok(self.head.wrapping_sub(self.slots_seen) < self.place.slot_count)
+        Ok(self.head != self.limit)
+    }
+
+    /// Whether a slot is known to be free.
+    #[inline(always)]
+    pub fn knows_slot(&self) -> bool {
+        self.head != self.limit
     }
 
     /// Fills the next slot with `payload` and makes it visible. The caller has seen `has_slot`.
     #[inline]
     pub fn push(&mut self, header: Header, envelope: u64, payload: &[u64]) {
-        let slot = self.place.slot(self.head);
+        let head = self.head;
+        let slot = self.place.slot(head);
         for (word, value) in slot.payload.iter().zip(payload) {
             word.store(*value, Ordering::Relaxed);
         }
-        self.publish(header, envelope);
+        Self::publish(slot, head, header, envelope);
+        self.head = head.wrapping_add(1);
     }
 
     /// As [`Producer::push`], with the `header.len` bytes at `data` as the payload.
@@ -174,20 +185,20 @@ impl Producer {
     /// `header.len` is at most [`INLINE`], and `data` is readable for that many bytes.
     #[inline(always)]
     pub unsafe fn push_bytes(&mut self, header: Header, envelope: u64, data: *const u8) {
-        let slot = self.place.slot(self.head);
+        // The compiler must see that nothing that is stored here changes where the slot lies.
+        let head = self.head;
+        let slot = self.place.slot(head);
         // SAFETY: the caller's promise; until the header word is stored the slot is the writer's alone.
         unsafe { copy::few(data, slot.payload.as_ptr().cast_mut().cast(), header.len as usize) };
-        self.publish(header, envelope);
+        Self::publish(slot, head, header, envelope);
+        self.head = head.wrapping_add(1);
     }
 
     #[inline(always)]
-    fn publish(&mut self, header: Header, envelope: u64) {
-        let slot = self.place.slot(self.head);
+    fn publish(slot: &Slot, head: u32, header: Header, envelope: u64) {
         slot.envelope.store(envelope, Ordering::Relaxed);
-        let lap = u64::from((self.head >> self.lap_shift).wrapping_add(1) as u16);
-        let head = lap << 48 | u64::from(header.kind) << 40 | u64::from(header.aux) << 32 | u64::from(header.len);
-        slot.head.store(head, Ordering::Release);
-        self.head = self.head.wrapping_add(1);
+        let word = u64::from(header.kind) << 40 | u64::from(header.aux) << 32 | u64::from(header.len);
+        slot.head.store(number(head) << 48 | word, Ordering::Release);
     }
 
     /// Fetches the next slot's line for writing, and waits for nothing.
@@ -229,7 +240,7 @@ impl Producer {
         if !sane {
             return Err(Junk);
         }
-        (self.slots_seen, self.bytes_seen) = (slots, bytes);
+        (self.limit, self.bytes_seen) = (slots.wrapping_add(self.place.slot_count), bytes);
         Ok(())
     }
 }
@@ -240,10 +251,8 @@ impl Consumer {
     /// # Safety
     /// As for [`Producer::new`].
     pub unsafe fn new(place: Place, fraction: u32) -> Consumer {
-        let lap_shift = place.slot_count.trailing_zeros();
         Consumer {
             place,
-            lap_shift,
             tail: 0,
             byte_tail: 0,
             slots_returned: 0,
@@ -256,8 +265,7 @@ impl Consumer {
     #[inline]
     pub fn peek(&self) -> Option<Header> {
         let head = self.place.slot(self.tail).head.load(Ordering::Acquire);
-        let lap = (self.tail >> self.lap_shift).wrapping_add(1) as u16;
-        if (head >> 48) as u16 != lap {
+        if head >> 48 != number(self.tail) {
             return None;
         }
         Some(Header {
@@ -398,7 +406,7 @@ pub(super) mod tests {
                 &[value],
             );
         }
-        assert!(expected > 4 * 65536, "the lap number wrapped");
+        assert!(expected > 4 * 65536, "the number wrapped");
     }
 
     #[cfg(not(loom))]

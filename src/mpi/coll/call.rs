@@ -10,6 +10,7 @@ use super::signature::{Call, Signature};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
+use crate::mpi::pt2pt::engine::CAREFUL;
 use crate::mpi::world::Hold;
 use std::rc::Rc;
 
@@ -80,7 +81,7 @@ pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
 fn at_once<'a>(hold: &Hold, comm: &'a Comm) -> Option<&'a Rc<Boards>> {
     let boards = comm.boards.get()?.as_ref()?;
     let engine = &hold.engine;
-    (!engine.careful && engine.events == 0 && engine.channel.meter().is_none()).then_some(boards)
+    (engine.detours & CAREFUL == 0 && engine.events == 0 && engine.channel.meter().is_none()).then_some(boards)
 }
 
 /// `MPI_Barrier` on the short way, in which no task is made; `None` where it is not for this one.

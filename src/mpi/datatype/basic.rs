@@ -285,12 +285,18 @@ pub fn index(handle: i32) -> Option<usize> {
     (BASICS.get(index)?.handle == handle).then_some(index)
 }
 
-/// The predefined datatypes whose elements are bytes in a row, by the low byte of their numbers; 0 where there is none.
+/// The predefined datatypes whose elements are bytes in a row, by the low byte of their numbers; a number with another
+/// low byte where there is none.
 static ROWS: [i32; 256] = rows();
 
 const fn rows() -> [i32; 256] {
     let mut rows = [0; 256];
     let mut index = 0;
+    while index < rows.len() {
+        rows[index] = index as i32 ^ 1;
+        index += 1;
+    }
+    index = 0;
     while index < BASICS.len() {
         let handle = BASICS[index].handle;
         if handle > 0 {
@@ -305,7 +311,7 @@ const fn rows() -> [i32; 256] {
 /// datatypes, and for pairs with gaps. The number carries the size.
 #[inline(always)]
 pub fn row_size(handle: i32) -> Option<usize> {
-    (ROWS[(handle & 0xff) as usize] == handle && handle != 0).then_some((handle >> 8 & 0xff) as usize)
+    (ROWS[(handle & 0xff) as usize] == handle).then_some((handle >> 8 & 0xff) as usize)
 }
 
 #[cfg(test)]

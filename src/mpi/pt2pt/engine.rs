@@ -26,6 +26,9 @@ use std::rc::Rc;
 /// Arrivals dealt with in one step, so that a flood does not keep a waiting call from returning.
 const STEP: usize = 32;
 
+/// In [`Engine::detours`]: the job has events that this rank must mind, or somebody looks at each call.
+pub const CAREFUL: u8 = 1;
+
 /// Messages on their way, to and from.
 pub struct Engine {
     /// How bytes travel.
@@ -52,8 +55,9 @@ pub struct Engine {
     pub awaited: Awaited,
     /// The job's deaths and revoked communicators that this rank has dealt with.
     pub events: u32,
-    /// Whether sends take the long way: there are such events, or `NEARMPI_CHECK` looks at them.
-    pub careful: bool,
+    /// Reasons for short calls to take the long way, as bits: [`CAREFUL`], and one for each function that a profile wants
+    /// to time the next call of.
+    pub detours: u8,
     /// With `NEARMPI_CHECK`: the types of the messages that have come.
     pub notes: Option<Box<Notes>>,
     /// Tests and probes in vain, in a row.
@@ -89,7 +93,7 @@ impl Engine {
             told: false,
             awaited: Awaited::Several,
             events: 0,
-            careful: notes.is_some(),
+            detours: if notes.is_some() { CAREFUL } else { 0 },
             notes,
             vain: 0,
         }

@@ -32,7 +32,7 @@ use crate::fail;
 use crate::sys::{copy, cpu};
 use buffered::Charge;
 use engine::fault;
-use matching::{Envelope, Pattern};
+pub use matching::{Envelope, Pattern};
 use std::rc::Rc;
 
 /// Communication modes of MPI-4.1 §3.4 (buffered sends copy first and then are standard sends).
@@ -265,9 +265,11 @@ pub fn recv_started(
     tag: i32,
 ) -> Result<std::result::Result<Status, RequestKey>> {
     if let Layout::Bytes(len) = buffer.layout {
-        // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
-        let received = unsafe { recv_glancing(hold, comm, plane, (buffer.address, len), source, tag) };
-        if let Some(status) = received {
+        let awaited = probe::first(comm, source).map(|from| (from, Pattern::new(comm.context_on(plane), source, tag)));
+        if let Some(awaited) = awaited
+            // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
+            && let Some(status) = unsafe { recv_glancing(hold, awaited, (buffer.address, len), source) }
+        {
             return Ok(Ok(status));
         }
     }
@@ -293,22 +295,19 @@ pub fn recv_waiting(
     Ok(request)
 }
 
-/// The short way of a message in the ring: the next one in the source's ring goes straight into the buffer
-/// if it is the one that is waited for. `None` when it is not, or does not come at once.
+/// The short way of a message in the ring: the next one in the ring from rank `from` of the job goes straight into the
+/// buffer if it is the one that is waited for, from `source` as the program says. `None` when it is not, or does not come
+/// at once.
 ///
 /// # Safety
 /// `address` has room for `room` bytes.
 #[inline(always)]
 pub unsafe fn recv_glancing(
     state: &mut State,
-    comm: &Comm,
-    plane: Plane,
+    (from, pattern): (u32, Pattern),
     (address, room): (*mut u8, usize),
     source: i32,
-    tag: i32,
 ) -> Option<Status> {
-    let from = probe::first(comm, source)?;
-    let pattern = Pattern::new(comm.context_on(plane), source, tag);
     if !state.engine.unexpected.is_empty() && state.engine.unexpected.peek(pattern).is_some() {
         return None;
     }

@@ -90,6 +90,21 @@ impl Meter {
         true
     }
 
+    /// Counts `by` (1, or -1 to take it back) calls of function `call` that are too short to be timed; whether the next
+    /// one shall be timed.
+    #[inline]
+    pub fn count(&self, call: usize, by: i64) -> bool {
+        bump(&self.call(call).count, by as u64);
+        self.is_due(call)
+    }
+
+    /// Whether the next call of function `call` shall be timed.
+    #[inline]
+    pub fn is_due(&self, call: usize) -> bool {
+        let counts = self.call(call);
+        counts.next.load(Ordering::Relaxed) & !RUN <= counts.count.load(Ordering::Relaxed).wrapping_add(1)
+    }
+
     /// Begins to time the call.
     #[cold]
     fn time(&self, call: usize) {
