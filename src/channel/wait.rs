@@ -78,12 +78,17 @@ pub struct Glances {
     most: u32,
     shared: bool,
     now: u32,
+    /// Whether the wait under way has looks at all.
+    tried: bool,
     /// Waits since the most were tried.
     since: u32,
 }
 
 /// Of so many waits one tries the most looks, for the sender may run beside this rank by now.
 const RETRY: u32 = 32;
+/// Looks that every wait has unless the sender needs this CPU: long enough for the answer of one that runs. With less,
+/// two ranks that each try more now and then would have to do so at the same time.
+const FEWEST: u32 = 8;
 
 impl Glances {
     /// For a job in which ranks share CPUs (`shared`) or not.
@@ -93,13 +98,18 @@ impl Glances {
             most,
             shared,
             now: most,
+            tried: false,
             since: 0,
         }
     }
 
-    /// Looks that the wait which begins now has.
+    /// Looks that the wait which begins now has; none where the sender needs this CPU (`here`).
     #[inline]
-    pub fn granted(&mut self) -> u32 {
+    pub fn granted(&mut self, here: impl FnOnce() -> bool) -> u32 {
+        self.tried = !self.shared || !here();
+        if !self.tried {
+            return 0;
+        }
         if self.now == self.most {
             return self.most;
         }
@@ -120,8 +130,8 @@ impl Glances {
     /// It did not.
     #[inline]
     pub fn lost(&mut self) {
-        if self.shared {
-            self.now = (self.now / 2).max(1);
+        if self.shared && self.tried {
+            self.now = (self.now / 2).max(FEWEST.min(self.most));
         }
     }
 }
@@ -132,9 +142,22 @@ impl<B: Bytes> Channel<B> {
         Glances::new(&self.settings, self.segment.oversubscribed())
     }
 
-    /// Patience for a wait that starts now.
-    pub fn patience(&self) -> Patience {
-        Patience::new(&self.settings, self.segment.oversubscribed())
+    /// Patience for a wait that starts now, for something from rank `first` if that is known.
+    pub fn patience(&self, first: Option<u32>) -> Patience {
+        let shared = self.segment.oversubscribed();
+        let mut patience = Patience::new(&self.settings, shared);
+        if shared && first.is_some_and(|peer| self.is_here(peer)) {
+            patience.polls_left = 0;
+        }
+        patience
+    }
+
+    /// Whether rank `peer` was last seen on the CPU that this thread runs on. Says where that is, too.
+    #[inline]
+    pub fn is_here(&self, peer: u32) -> bool {
+        let Some(cpu) = cpu::current() else { return false };
+        self.block.bell.seen_on(cpu);
+        self.settings.same_cpu != 0 && self.segment.rank(peer).bell.was_on(cpu)
     }
 
     /// Announces sleep. The caller polls once more, then [`Bed::sleep`]s unless something came, and
@@ -212,13 +235,25 @@ mod tests {
         let mut alone = Glances::new(&settings, false);
         let mut shared = Glances::new(&settings, true);
         for _ in 0..10 {
+            alone.granted(|| false);
             alone.lost();
+            shared.granted(|| false);
             shared.lost();
         }
-        assert_eq!((alone.granted(), shared.granted()), (64, 1));
-        let tried: Vec<u32> = (0..RETRY).map(|_| shared.granted()).collect();
+        assert_eq!((alone.granted(|| false), shared.granted(|| false)), (64, FEWEST));
+        let tried: Vec<u32> = (0..RETRY).map(|_| shared.granted(|| false)).collect();
         assert_eq!(tried.iter().filter(|&&looks| looks == 64).count(), 1);
         shared.paid();
-        assert_eq!(shared.granted(), 64);
+        assert_eq!(shared.granted(|| false), 64);
+    }
+
+    #[test]
+    fn no_look_is_spent_on_a_sender_that_needs_this_cpu() {
+        let settings = Settings::read(|_| None).unwrap();
+        let mut alone = Glances::new(&settings, false);
+        let mut shared = Glances::new(&settings, true);
+        assert_eq!((alone.granted(|| true), shared.granted(|| true)), (64, 0));
+        shared.lost();
+        assert_eq!(shared.granted(|| false), 64, "nothing was tried, so nothing was lost");
     }
 }

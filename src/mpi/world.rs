@@ -291,7 +291,7 @@ impl Hold<'_> {
 
     /// Polls, yields and sleeps as [`crate::channel::wait`] decides; other threads get their turns.
     fn poll_until(&mut self, first: Option<u32>, done: &mut impl FnMut(&mut Hold) -> Result<bool>) -> Result<()> {
-        let mut patience = self.engine.channel.patience();
+        let mut patience = self.engine.channel.patience(first);
         while !done(self)? {
             if self.progress(first)? {
                 patience.renew();

@@ -95,6 +95,8 @@ cvars! {
         "polls before a waiting rank begins to yield, when ranks share CPUs";
     glances "GLANCES" 64 1..=1000000
         "looks at the awaited rank's ring before a blocking receive goes through the queues; where ranks share CPUs the most that are tried";
+    same_cpu "SAME_CPU" 1 0..=1
+        "1: where ranks share CPUs, one that waits for a rank of its own CPU gives way at once; 0: it looks a few times first";
     yields "YIELDS" 200 0..=1000000000
         "yields before a waiting rank sleeps";
     spread "SPREAD" 1 0..=1

@@ -315,7 +315,8 @@ pub unsafe fn recv_glancing(
     loop {
         let (envelope, data, len, outside) = match state.engine.channel.glance(from) {
             Glance::Nothing => {
-                let left = left.get_or_insert_with(|| state.engine.glances.granted());
+                let engine = &mut state.engine;
+                let left = left.get_or_insert_with(|| engine.glances.granted(|| engine.channel.is_here(from)));
                 if *left == 0 {
                     state.engine.glances.lost();
                     return None;
