@@ -78,60 +78,71 @@ pub struct Glances {
     most: u32,
     shared: bool,
     now: u32,
-    /// Whether the wait under way has looks at all.
-    tried: bool,
-    /// Waits since the most were tried.
-    since: u32,
+    /// What the wait under way has.
+    granted: u32,
+    /// Looks that a sender's answer takes if it runs.
+    fewest: u32,
+    /// A random number.
+    random: u32,
 }
 
-/// Of so many waits one tries the most looks, for the sender may run beside this rank by now.
-const RETRY: u32 = 32;
-/// Looks that every wait has unless the sender needs this CPU: long enough for the answer of one that runs. With less,
-/// two ranks that each try more now and then would have to do so at the same time.
-const FEWEST: u32 = 8;
+/// Of so many waits one tries the most looks, for the sender may run beside this rank by now. Which one is random:
+/// ranks that all look long and all give way at the same time never meet.
+const RETRY: u32 = 8;
+/// Every wait has so many looks at least, unless the sender needs this CPU, and twice those that the last answer took:
+/// with less, two ranks that each try more now and then would have to do so at the same time.
+const FEWEST: u32 = 4;
 
 impl Glances {
-    /// For a job in which ranks share CPUs (`shared`) or not.
-    pub fn new(settings: &Settings, shared: bool) -> Glances {
+    /// For rank `me` of a job in which ranks share CPUs (`shared`) or not.
+    pub fn new(settings: &Settings, shared: bool, me: u32) -> Glances {
         let most = settings.glances as u32;
         Glances {
             most,
             shared,
             now: most,
-            tried: false,
-            since: 0,
+            granted: 0,
+            fewest: FEWEST.min(most),
+            random: me.wrapping_add(1).wrapping_mul(0x9e37_79b9) | 1,
         }
     }
 
     /// Looks that the wait which begins now has; none where the sender needs this CPU (`here`).
     #[inline]
     pub fn granted(&mut self, here: impl FnOnce() -> bool) -> u32 {
-        self.tried = !self.shared || !here();
-        if !self.tried {
-            return 0;
-        }
-        if self.now == self.most {
-            return self.most;
-        }
-        self.since += 1;
-        if self.since >= RETRY {
-            self.since = 0;
-            return self.most;
-        }
-        self.now
+        self.granted = match () {
+            () if self.shared && here() => 0,
+            () if self.now == self.most || self.is_lucky() => self.most,
+            () => self.now,
+        };
+        self.granted
     }
 
-    /// The message came after looks in vain.
+    /// One time in [`RETRY`].
+    fn is_lucky(&mut self) -> bool {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 17;
+        self.random ^= self.random << 5;
+        self.random >> 8 < (1 << 24) / RETRY
+    }
+
+    /// The message came, with `left` looks left.
     #[inline]
-    pub fn paid(&mut self) {
+    pub fn paid(&mut self, left: u32) {
+        if self.shared {
+            let took = 2 * self.granted.saturating_sub(left);
+            self.fewest = took
+                .max(self.fewest - 1)
+                .clamp(FEWEST.min(self.most), self.most.div_ceil(2));
+        }
         self.now = self.most;
     }
 
     /// It did not.
     #[inline]
     pub fn lost(&mut self) {
-        if self.shared && self.tried {
-            self.now = (self.now / 2).max(FEWEST.min(self.most));
+        if self.shared && self.granted > 0 {
+            self.now = (self.now / 2).max(self.fewest);
         }
     }
 }
@@ -139,7 +150,7 @@ impl Glances {
 impl<B: Bytes> Channel<B> {
     /// Glances for the blocking receives of this rank.
     pub fn glances(&self) -> Glances {
-        Glances::new(&self.settings, self.segment.oversubscribed())
+        Glances::new(&self.settings, self.segment.oversubscribed(), self.me)
     }
 
     /// Patience for a wait that starts now, for something from rank `first` if that is known.
@@ -232,26 +243,31 @@ mod tests {
     #[test]
     fn looks_that_find_nothing_are_given_up_where_ranks_share_cpus() {
         let settings = Settings::read(|_| None).unwrap();
-        let mut alone = Glances::new(&settings, false);
-        let mut shared = Glances::new(&settings, true);
+        let mut alone = Glances::new(&settings, false, 0);
+        let mut shared = Glances::new(&settings, true, 0);
         for _ in 0..10 {
             alone.granted(|| false);
             alone.lost();
             shared.granted(|| false);
             shared.lost();
         }
-        assert_eq!((alone.granted(|| false), shared.granted(|| false)), (64, FEWEST));
-        let tried: Vec<u32> = (0..RETRY).map(|_| shared.granted(|| false)).collect();
-        assert_eq!(tried.iter().filter(|&&looks| looks == 64).count(), 1);
-        shared.paid();
+        assert_eq!(alone.granted(|| false), 64);
+        let tried: Vec<u32> = (0..1000 * RETRY).map(|_| shared.granted(|| false)).collect();
+        let most = tried.iter().filter(|&&looks| looks == 64).count();
+        assert!((800..1200).contains(&most), "{most}");
+        assert!(tried.iter().all(|&looks| looks == 64 || looks == FEWEST));
+        shared.granted = 64;
+        shared.paid(50);
         assert_eq!(shared.granted(|| false), 64);
+        (0..10).for_each(|_| shared.lost());
+        assert_eq!(shared.now, 28, "the next answer may take as long");
     }
 
     #[test]
     fn no_look_is_spent_on_a_sender_that_needs_this_cpu() {
         let settings = Settings::read(|_| None).unwrap();
-        let mut alone = Glances::new(&settings, false);
-        let mut shared = Glances::new(&settings, true);
+        let mut alone = Glances::new(&settings, false, 0);
+        let mut shared = Glances::new(&settings, true, 0);
         assert_eq!((alone.granted(|| true), shared.granted(|| true)), (64, 0));
         shared.lost();
         assert_eq!(shared.granted(|| false), 64, "nothing was tried, so nothing was lost");

@@ -344,8 +344,8 @@ pub unsafe fn recv_glancing(
         // SAFETY: the ring holds `len` bytes until they are left; the caller's promise.
         unsafe { copy::bytes(data, address, len) };
         state.engine.channel.leave(from, outside);
-        if left.is_some() {
-            state.engine.glances.paid();
+        if let Some(left) = left {
+            state.engine.glances.paid(left);
         }
         return Some(Status {
             source,
