@@ -14,20 +14,6 @@ use crate::sys::cpuset::CpuSet;
 const EVERY: u32 = 256;
 
 impl<B: Bytes> Channel<B> {
-    /// Says on which CPU this rank is.
-    pub fn stand(&self) {
-        if self.spreads {
-            self.segment.rank(self.me).doing.stand(cpu::current());
-        }
-    }
-
-    /// Says that this rank needs no CPU: it falls asleep.
-    pub fn lie(&self) {
-        if self.spreads {
-            self.segment.rank(self.me).doing.stand(None);
-        }
-    }
-
     /// This rank waits and gives up its CPU; now and then it goes to another one.
     #[inline]
     pub fn spread(&mut self) {
@@ -39,10 +25,10 @@ impl<B: Bytes> Channel<B> {
 
     #[cold]
     fn move_on(&mut self) {
-        self.stand();
-        let places: Vec<Option<u32>> = (0..self.segment.ranks())
-            .map(|rank| self.segment.rank(rank).doing.stands_on())
-            .collect();
+        self.seen();
+        let bells = (0..self.segment.ranks()).map(|rank| &self.segment.rank(rank).bell);
+        // Those who sleep need no CPU.
+        let places: Vec<Option<u32>> = bells.map(|bell| bell.cpu().filter(|_| !bell.is_set())).collect();
         // What it was when this was asked last is good enough for most times, in which there is nothing to do.
         let Some(to) = better(&places, self.me as usize, &self.may) else {
             return;
@@ -51,7 +37,7 @@ impl<B: Bytes> Channel<B> {
         self.may = may.clone();
         if may.has(to) && cpu::bind(&[to].into_iter().collect()) {
             cpu::bind(&may);
-            self.stand();
+            self.seen();
         }
     }
 }

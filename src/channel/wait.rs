@@ -163,12 +163,17 @@ impl<B: Bytes> Channel<B> {
         patience
     }
 
-    /// Whether rank `peer` was last seen on the CPU that this thread runs on. Says where that is, too.
+    /// The CPU that this thread runs on; says so to the others.
+    #[inline]
+    pub fn seen(&self) -> Option<u32> {
+        cpu::current().inspect(|&cpu| self.block.bell.seen_on(cpu))
+    }
+
+    /// Whether rank `peer` was last seen on the CPU that this thread runs on.
     #[inline]
     pub fn is_here(&self, peer: u32) -> bool {
-        let Some(cpu) = cpu::current() else { return false };
-        self.block.bell.seen_on(cpu);
-        self.settings.same_cpu != 0 && self.segment.rank(peer).bell.was_on(cpu)
+        let here = self.seen();
+        self.settings.same_cpu != 0 && here.is_some() && self.segment.rank(peer).bell.cpu() == here
     }
 
     /// Announces sleep. The caller polls once more, then [`Bed::sleep`]s unless something came, and

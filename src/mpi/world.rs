@@ -392,7 +392,6 @@ impl Hold<'_> {
         let stay = !self.progress(None)? && !done(self)? && (self.engine.napping == 0 || !self.desk.has_news());
         if stay {
             self.tell_sleep();
-            self.engine.channel.lie();
             let vigil = self.vigil;
             let rung = self.released(|| {
                 bed.sleep() || {
@@ -400,7 +399,7 @@ impl Hold<'_> {
                     false
                 }
             });
-            self.engine.channel.stand();
+            self.engine.channel.seen();
             match rung {
                 true => self.tell_awake(),
                 false => self.tell_stir(),

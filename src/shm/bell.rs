@@ -9,12 +9,12 @@
 
 use super::sync::{AtomicU32, Ordering, fence};
 
-/// A rank's bell. `sleeping` and `word` lie in lines of their own, so that wake-ups do not take
+/// A rank's bell. `shown` and `word` lie in lines of their own, so that wake-ups do not take
 /// from senders the line they look at for each message.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Bell {
-    sleeping: Seldom,
+    shown: Seldom,
     word: Line,
 }
 
@@ -62,12 +62,12 @@ impl Bell {
     /// As [`Bell::ring`], after [`Barriers::before_ringing`]: one barrier does for many bells.
     #[inline]
     pub fn ring_on(&self) -> bool {
-        self.sleeping.sleeping.load(Ordering::Relaxed) != 0 && self.claim()
+        self.shown.sleeping.load(Ordering::Relaxed) != 0 && self.claim()
     }
 
     #[cold]
     fn claim(&self) -> bool {
-        let mine = self.sleeping.sleeping.swap(0, Ordering::AcqRel) != 0;
+        let mine = self.shown.sleeping.swap(0, Ordering::AcqRel) != 0;
         if mine {
             self.word.0.fetch_add(1, Ordering::Release);
         }
@@ -78,34 +78,34 @@ impl Bell {
     /// while the word holds the ticket returned.
     pub fn announce(&self, barrier: impl FnOnce()) -> u32 {
         let ticket = self.word.0.load(Ordering::Acquire);
-        self.sleeping.sleeping.store(1, Ordering::Relaxed);
+        self.shown.sleeping.store(1, Ordering::Relaxed);
         barrier();
         ticket
     }
 
     /// Takes the announcement back, awake again.
     pub fn awake(&self) {
-        self.sleeping.sleeping.store(0, Ordering::Relaxed);
+        self.shown.sleeping.store(0, Ordering::Relaxed);
     }
 
     /// Whether the owner sleeps and nobody has rung since.
     pub fn is_set(&self) -> bool {
-        self.sleeping.sleeping.load(Ordering::Acquire) != 0
+        self.shown.sleeping.load(Ordering::Acquire) != 0
     }
 
     /// The owner runs on this CPU now.
     #[inline]
     pub fn seen_on(&self, cpu: u32) {
-        let word = &self.sleeping.cpu;
+        let word = &self.shown.cpu;
         if word.load(Ordering::Relaxed) != cpu.wrapping_add(1) {
             word.store(cpu.wrapping_add(1), Ordering::Relaxed);
         }
     }
 
-    /// Whether the owner was last seen on this CPU.
+    /// The CPU that the owner was last seen on.
     #[inline]
-    pub fn was_on(&self, cpu: u32) -> bool {
-        self.sleeping.cpu.load(Ordering::Relaxed) == cpu.wrapping_add(1)
+    pub fn cpu(&self) -> Option<u32> {
+        self.shown.cpu.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// Wakes the owner's own sleeping threads: changes the word; the caller wakes everyone on it.

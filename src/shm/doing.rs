@@ -19,7 +19,6 @@ pub struct Doing {
     bytes: AtomicU64,
     posted: AtomicU32,
     unexpected: AtomicU32,
-    cpu: AtomicU32,
 }
 
 /// What a reader sees.
@@ -68,16 +67,6 @@ impl Doing {
             .store(self.messages.load(Relaxed).wrapping_add(1), Relaxed);
         self.bytes
             .store(self.bytes.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
-    }
-
-    /// The rank waits on this CPU; or on none, or it is not known on which.
-    pub fn stand(&self, cpu: Option<u32>) {
-        self.cpu.store(cpu.map_or(0, |cpu| cpu + 1), Relaxed);
-    }
-
-    /// The CPU on which the rank waited last.
-    pub fn stands_on(&self) -> Option<u32> {
-        self.cpu.load(Relaxed).checked_sub(1)
     }
 
     /// The lengths of the queues.
