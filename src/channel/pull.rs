@@ -53,13 +53,6 @@ impl<B: Bytes> Channel<B> {
             .is_some_and(|offer| offer.take(offered.id.usage))
     }
 
-    /// Gives a claimed offer back: no receive wants it yet.
-    pub fn give_back(&self, offered: &Offered) {
-        if let Some(offer) = self.segment.offer(offered.from, offered.id.index) {
-            offer.give_back(offered.id.usage);
-        }
-    }
-
     /// Brings the first `wanted` bytes of a claimed offer into `into`, the way its sender wants or, where that
     /// cannot be, another one. What does not come at once comes for `token`.
     ///

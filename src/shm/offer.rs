@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!           owner            receiver           owner
-//!   FREE  ---------> OFFERED <--------> TAKEN  -------> FREE      (after the receiver's FIN)
+//!   FREE  ---------> OFFERED ---------> TAKEN  -------> FREE      (after the receiver's FIN)
 //!                       |  owner withdraws  ^
 //!                       +-------------------|-------->  FREE
 //!                       |  owner moves it   | receiver
@@ -82,12 +82,6 @@ impl Offer {
     pub fn moved(&self) -> Option<u64> {
         let moved = self.word.load(Ordering::Relaxed) & MOVED != 0;
         moved.then(|| self.moved.load(Ordering::Relaxed))
-    }
-
-    /// Receiver: gives the message it has taken back, for a later receive.
-    pub fn give_back(&self, usage: u32) {
-        let moved = self.word.load(Ordering::Relaxed) & MOVED;
-        self.word.store(usage << STATE | OFFERED | moved, Ordering::Release);
     }
 
     /// Owner: withdraws the message; false when the receiver has taken it.
@@ -174,7 +168,10 @@ mod tests {
         let second = offer.open();
         assert!(!offer.take(first));
         assert!(offer.take(second));
-        assert!(!offer.withdraw(second));
+        assert!(
+            !offer.withdraw(second) && !offer.move_to(second, 77),
+            "what is taken stays"
+        );
         offer.close();
         assert!(!offer.stands(second));
     }

@@ -461,18 +461,23 @@ impl State {
         self.engine.channel.note_arrival(from, expected, queue).map_err(fault)
     }
 
-    /// Claims the offer before it takes a posted receive, so that the receive is not taken in vain.
+    /// Claims the offer before it takes a posted receive, so that the receive is not taken in vain; and only if there is
+    /// one, so that its sender can withdraw it until then.
     fn offer(&mut self, envelope: Envelope, offered: Offered) -> Result<()> {
-        if !self.engine.channel.claim(&offered) {
+        let wanted = self.engine.posted.wants(envelope);
+        let channel = &self.engine.channel;
+        if !(if wanted {
+            channel.claim(&offered)
+        } else {
+            channel.stands(&offered)
+        }) {
             self.drop_note(envelope, Which::Latest);
             return Ok(());
         }
-        let posted = self.engine.posted.take(envelope);
-        self.note_arrival(offered.from, posted.is_some())?;
-        match posted {
+        self.note_arrival(offered.from, wanted)?;
+        match self.engine.posted.take(envelope) {
             Some(key) => self.bring(key, envelope, &offered),
             None => {
-                self.engine.channel.give_back(&offered);
                 self.engine.unexpected.push(envelope, Stored::Offer(Box::new(offered)));
                 Ok(())
             }
