@@ -36,6 +36,17 @@ pub fn buffer(state: &State, address: *const c_void, count: usize, datatype: MPI
     Ok(buffer)
 }
 
+/// The communicator and the rank in the job of its member `peer`, for a call that may go a short way; `None` where one of
+/// the `detours` is due, and for MPI_ANY_SOURCE and MPI_PROC_NULL, which are no members.
+#[inline(always)]
+pub fn on_short_way(state: &State, detours: u8, comm: MPI_Comm, peer: c_int) -> Option<(&Comm, u32)> {
+    if state.engine.detours & detours != 0 {
+        return None;
+    }
+    let comm = comm_of(state, comm)?;
+    Some((comm, *comm.peers().members.get(peer as u32 as usize)?))
+}
+
 /// Where the bytes of a message lie, and how many they are, if they lie in a row and nothing is wrong with them.
 #[inline(always)]
 pub fn row(state: &State, address: *const c_void, count: usize, datatype: MPI_Datatype) -> Option<(*const u8, usize)> {

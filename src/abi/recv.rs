@@ -56,14 +56,7 @@ fn short(
     let Some(world) = current_world() else { return false };
     let mut hold = world.hold();
     let state: &mut State = &mut hold;
-    if state.engine.detours & (CAREFUL | call.map_or(0, timing::bit)) != 0 {
-        return false;
-    }
-    let Ok(comm) = self::comm(state, comm) else {
-        return false;
-    };
-    // MPI_ANY_SOURCE and MPI_PROC_NULL are no members.
-    let Some(&from) = comm.peers().members.get(source as u32 as usize) else {
+    let Some((comm, from)) = on_short_way(state, CAREFUL | call.map_or(0, timing::bit), comm, source) else {
         return false;
     };
     if tag < MPI_ANY_TAG || count < 0 || buf.is_null() || status.is_null() {

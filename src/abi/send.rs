@@ -32,11 +32,7 @@ fn shortest(call: usize, (buf, count, datatype, dest, tag): Arguments, comm: MPI
         return false;
     };
     let state: &mut State = &mut hold;
-    if state.engine.detours & (CAREFUL | timing::bit(call)) != 0 {
-        return false;
-    }
-    let Some(comm) = comm_of(state, comm) else { return false };
-    let Some(&to) = comm.peers().members.get(dest as u32 as usize) else {
+    let Some((comm, to)) = on_short_way(state, CAREFUL | timing::bit(call), comm, dest) else {
         return false;
     };
     let Some(size) = row_size(datatype) else { return false };
@@ -67,13 +63,7 @@ fn short(call: Option<usize>, (buf, count, datatype, dest, tag): Arguments, comm
     let Some(world) = current_world() else { return false };
     let mut hold = world.hold();
     let state: &mut State = &mut hold;
-    if state.engine.detours & (CAREFUL | call.map_or(0, timing::bit)) != 0 {
-        return false;
-    }
-    let Ok(comm) = self::comm(state, comm) else {
-        return false;
-    };
-    let Some(&to) = comm.peers().members.get(dest as u32 as usize) else {
+    let Some((comm, to)) = on_short_way(state, CAREFUL | call.map_or(0, timing::bit), comm, dest) else {
         return false;
     };
     if tag < 0 || count < 0 || buf.is_null() {

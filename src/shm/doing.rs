@@ -7,7 +7,6 @@
 use super::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// A rank's account of its doings.
-///
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Doing {

@@ -13,8 +13,9 @@
 //! Credit w0 | bytes consumed | slots consumed  |   written by the reader only
 //! ```
 //!
-//! A slot is full when it has the number that the reader waits for. They count from 1 and start over at 0 after 65535;
-//! there are fewer slots, so neither zero bytes nor what a slot held before are ever taken for the next. Messages too long for a slot and short enough for the byte ring lie there in one
+//! A slot is full when it has the number that the reader waits for. They count from 1 and start over at 0
+//! after 65535; there are fewer slots, so neither zero bytes nor what a slot held before are ever taken for
+//! the next. Messages too long for a slot and short enough for the byte ring lie there in one
 //! piece at the position both ends compute alike: each message starts on a cache line, and one that
 //! would cross the ring's end starts at its beginning.
 //!

@@ -20,11 +20,6 @@ const PIECE: usize = 8 << 10;
 /// Elements of an operand or of the result: first and number.
 type Part = (usize, usize);
 
-/// No rank leaves anything out.
-fn nothing(_: u32) -> Part {
-    (0, 0)
-}
-
 /// Elements of a reduction: all ranks have the same predefined type, so they lie alike everywhere.
 #[derive(Clone, Copy)]
 pub struct Elements<'a> {
@@ -128,33 +123,38 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
+    /// Reduces what ranks 0 to `last` show, all of it, into the receive buffer.
+    fn reduce_whole(&self, hold: &mut Hold, turn: &Turn, last: u32) -> Result<()> {
+        let nothing_left_out = |_| (0, 0);
+        self.reduce(hold, turn, last, (0, self.count), self.recv, nothing_left_out)
+    }
+
     /// The operand of `rank`, of which elements from `first` on are wanted: my own where it lies, unless the result
     /// goes there.
     fn view(&self, hold: &mut Hold, turn: &Turn, rank: u32, first: usize, part: &impl Fn(u32) -> Part) -> Result<View> {
-        match self.send {
-            Some(send) if rank == turn.comm.rank => Ok(View {
+        let own = rank == turn.comm.rank;
+        if let (true, Some(send)) = (own, self.send) {
+            return Ok(View {
                 data: send.cast_const(),
                 len: self.size(),
                 far: None,
                 from: rank,
-            }),
-            _ => {
-                let (start, count) = part(rank);
-                let gap = (count != 0 && rank != turn.comm.rank).then_some((start, count * self.extent));
-                let Some((start, gap)) = gap else {
-                    return turn.see(hold, rank, Some(self.size()));
-                };
-                let mut view = turn.see_either(hold, rank, self.size(), self.size() - gap)?;
-                if view.len < self.size() {
-                    // What lies behind the gap is counted from where it would be without.
-                    view.len = self.size();
-                    if start < first {
-                        view.data = view.data.wrapping_sub(gap);
-                    }
-                }
-                Ok(view)
+            });
+        }
+        let (start, count) = part(rank);
+        if own || count == 0 {
+            return turn.see(hold, rank, Some(self.size()));
+        }
+        let gap = count * self.extent;
+        let mut view = turn.see_either(hold, rank, self.size(), self.size() - gap)?;
+        if view.len < self.size() {
+            // What lies behind the gap is counted from where it would be without.
+            view.len = self.size();
+            if start < first {
+                view.data = view.data.wrapping_sub(gap);
             }
         }
+        Ok(view)
     }
 
     /// `to = left op right`, or `to = left op to`, piece by piece.
@@ -194,14 +194,7 @@ impl<'a> Elements<'a> {
 pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
     let turn = at.turn();
     turn.show(hold, &elements.operand())?;
-    elements.reduce(
-        hold,
-        &turn,
-        at.comm.size() - 1,
-        (0, elements.count),
-        elements.recv,
-        nothing,
-    )?;
+    elements.reduce_whole(hold, &turn, at.comm.size() - 1)?;
     turn.seen_all();
     turn.finish(hold);
     Ok(())
@@ -257,14 +250,7 @@ pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Res
             turn.show(hold, &elements.operand())?;
         }
         if at.comm.rank == root {
-            elements.reduce(
-                hold,
-                &turn,
-                at.comm.size() - 1,
-                (0, elements.count),
-                elements.recv,
-                nothing,
-            )?;
+            elements.reduce_whole(hold, &turn, at.comm.size() - 1)?;
             turn.seen_all();
         }
         turn.finish(hold);
@@ -297,7 +283,7 @@ pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) ->
         let turn = at.turn();
         turn.show(hold, &elements.operand())?;
         if let Some(last) = at.comm.rank.checked_sub(exclusive.into()) {
-            elements.reduce(hold, &turn, last, (0, elements.count), elements.recv, nothing)?;
+            elements.reduce_whole(hold, &turn, last)?;
         }
         turn.finish(hold);
     }
