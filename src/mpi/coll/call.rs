@@ -102,7 +102,7 @@ pub fn barrier_at_once(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {
 pub fn bcast_at_once(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8, usize)) -> Option<Result<()>> {
     let boards = at_once(hold, comm)?;
     let near = boards.table.near;
-    if row.1 > near {
+    if row.1 > near.min(boards.table.bcast.shown) {
         return None;
     }
     let at = Where {
@@ -137,9 +137,12 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         Task::Bcast(Root::Rank(root), data) => {
             let signature = bcast_signature(*root, data.len());
             let buffer = data.buffer();
-            match data.len() <= table.bcast.shown {
-                true => Some(moves::bcast(hold, at(signature), *root, &buffer)),
-                false => (table.bcast.offered).then(|| long::bcast(hold, at(signature), *root, &buffer)),
+            match data.len() {
+                len if len <= table.bcast.shown => Some(moves::bcast(hold, at(signature), *root, &buffer)),
+                len => table.bcast.offers(len).then(|| {
+                    let near = near.min(table.bcast.shown);
+                    long::bcast(hold, Where { near, ..at(signature) }, *root, &buffer)
+                }),
             }
         }
         Task::Allreduce(reduction) => {
@@ -148,7 +151,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             match elements.size() {
                 0 => Some(Ok(())),
                 len if len > table.allreduce.shown => {
-                    (table.allreduce.offered).then(|| long_reductions::allreduce(hold, at(signature), &elements))
+                    (table.allreduce.offers(len)).then(|| long_reductions::allreduce(hold, at(signature), &elements))
                 }
                 len if len > near || (len >= table.share && reduction.count >= size) => {
                     Some(reductions::allreduce_shared(hold, at(signature), &elements))
@@ -162,7 +165,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             match elements.size() {
                 0 => Some(Ok(())),
                 len if len > table.reduce.shown => {
-                    (table.reduce.offered).then(|| long_reductions::reduce(hold, at(signature), *root, &elements))
+                    (table.reduce.offers(len)).then(|| long_reductions::reduce(hold, at(signature), *root, &elements))
                 }
                 _ => Some(reductions::reduce(hold, at(signature), *root, &elements)),
             }
@@ -173,7 +176,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let block = |rank: u32| (counts[..rank as usize].iter().sum(), counts[rank as usize]);
             match elements.size() {
                 0 => Some(Ok(())),
-                len if len > table.reduce_scatter.shown => (table.reduce_scatter.offered)
+                len if len > table.reduce_scatter.shown => (table.reduce_scatter.offers(len))
                     .then(|| long_reductions::reduce_scatter(hold, at(signature), &elements, block)),
                 _ => Some(reductions::reduce_scatter(hold, at(signature), &elements, block)),
             }
@@ -185,7 +188,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             match elements.size() {
                 0 => Some(Ok(())),
                 len if len > table.scan.shown => {
-                    (table.scan.offered).then(|| long_reductions::scan(hold, at(signature), &elements, *exclusive))
+                    (table.scan.offers(len)).then(|| long_reductions::scan(hold, at(signature), &elements, *exclusive))
                 }
                 _ => Some(reductions::scan(hold, at(signature), &elements, *exclusive)),
             }
@@ -204,7 +207,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     let (send, recv) = (buffer.as_ref(), recv.as_ref());
                     Some(moves::gather(hold, at(signature), len, send, recv))
                 }
-                _ => (table.gather.offered)
+                _ => (table.gather.offers_any())
                     .then(|| long::gather(hold, at(signature), *root, buffer.as_ref(), recv.as_ref())),
             }
         }
@@ -219,7 +222,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     let (send, recv) = ((len, send.as_ref()), buffer.as_ref());
                     Some(moves::scatter(hold, at(signature), *root, send, recv))
                 }
-                _ => (table.scatter.offered)
+                _ => (table.scatter.offers_any())
                     .then(|| long::scatter(hold, at(signature), *root, send.as_ref(), buffer.as_ref())),
             }
         }
@@ -230,7 +233,9 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 true => Some(moves::allgather(hold, at(signature), send.as_ref(), |rank| {
                     recv.buffer(rank)
                 })),
-                false => (table.allgather.offered).then(|| long::allgather(hold, at(signature), send.as_ref(), recv)),
+                false => {
+                    (table.allgather.offers_any()).then(|| long::allgather(hold, at(signature), send.as_ref(), recv))
+                }
             }
         }
         Task::Alltoall(send, recv) => {
@@ -242,7 +247,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     let send = (len, send.as_ref());
                     Some(moves::alltoall(hold, at(signature), send, recv))
                 }
-                _ => (table.alltoall.offered).then(|| long::alltoall(hold, at(signature), send.as_ref(), recv)),
+                _ => (table.alltoall.offers_any()).then(|| long::alltoall(hold, at(signature), send.as_ref(), recv)),
             }
         }
         _ => None,
