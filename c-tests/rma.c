@@ -1,9 +1,10 @@
 /* Claim: one-sided communication does what MPI-4.1 §12 says, for windows of every flavour and with every kind of
  * synchronization; accumulates of many ranks lose nothing; what is wrong gets its error class. "served": the same where
- * the kernel lets nobody into another process's memory. */
+ * the kernel lets nobody into another process's memory. "lazy": MPI_Win_lock_all locks nobody who is not accessed. */
 #include "check.h"
 
 enum { N = 1000 };
+static int lazy;
 
 static const char *const flavours[] = {"", "create", "allocate", "dynamic", "shared"};
 
@@ -154,6 +155,43 @@ static void exclusive(int flavour)
     }
     OK(MPI_Barrier(MPI_COMM_WORLD));
     if (my_rank == last) CHECK(*mine == ROUNDS * n_ranks, "%s: %d", flavours[flavour], *mine);
+    done(flavour, &win, mine);
+}
+
+/* MPI_Win_lock_all keeps an exclusive lock away from members that were accessed, and from no others. */
+static void lock_all(int flavour)
+{
+    if (n_ranks < 2) return;
+    MPI_Aint disp[n_ranks];
+    int *mine, one = 1, two = 2, value = 0;
+    MPI_Win win = make(flavour, sizeof *mine, (void **)&mine, disp);
+    if (my_rank == 0) {
+        OK(MPI_Win_lock_all(0, win));
+        if (lazy && flavour != MPI_WIN_FLAVOR_SHARED) { /* waiting for an event under the lock, as OpenCoarrays does */
+            OK(MPI_Recv(NULL, 0, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            OK(MPI_Win_sync(win));
+            CHECK(*mine == 1, "%s: %d", flavours[flavour], *mine);
+        }
+        OK(MPI_Put(&one, 1, MPI_INT, 1, disp[1], 1, MPI_INT, win));
+        OK(MPI_Win_flush(1, win));
+        OK(MPI_Send(NULL, 0, MPI_INT, 1, 2, MPI_COMM_WORLD));
+        for (double end = MPI_Wtime() + 0.02; MPI_Wtime() < end;) OK(MPI_Win_sync(win));
+        OK(MPI_Put(&two, 1, MPI_INT, 1, disp[1], 1, MPI_INT, win));
+        FAILS(MPI_ERR_RMA_SYNC, MPI_Win_unlock(1, win));
+        OK(MPI_Win_unlock_all(win));
+    } else if (my_rank == 1) {
+        if (lazy && flavour != MPI_WIN_FLAVOR_SHARED) {
+            OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win));
+            OK(MPI_Accumulate(&one, 1, MPI_INT, 0, disp[0], 1, MPI_INT, MPI_SUM, win));
+            OK(MPI_Win_unlock(0, win));
+            OK(MPI_Send(NULL, 0, MPI_INT, 0, 1, MPI_COMM_WORLD));
+        }
+        OK(MPI_Recv(NULL, 0, MPI_INT, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, win));
+        OK(MPI_Get(&value, 1, MPI_INT, 1, disp[1], 1, MPI_INT, win));
+        OK(MPI_Win_unlock(1, win));
+        CHECK(value == 2, "%s: locked while rank 0 held it: %d", flavours[flavour], value);
+    }
     done(flavour, &win, mine);
 }
 
@@ -361,12 +399,14 @@ static void errors(void)
 int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "served")) setenv("NEARMPI_ONE_COPY", "0", 1);
+    lazy = argc > 1 && !strcmp(argv[1], "lazy");
     start(&argc, &argv);
     for (int flavour = MPI_WIN_FLAVOR_CREATE; flavour <= MPI_WIN_FLAVOR_SHARED; flavour++) {
         fences(flavour);
         strided(flavour);
         counters(flavour);
         exclusive(flavour);
+        lock_all(flavour);
         neighbours(flavour);
         pairs(flavour);
     }

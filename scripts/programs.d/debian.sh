@@ -1,4 +1,5 @@
-# Debian's binaries for MPICH (linked to libmpich.so.12): NetPIPE and ScaLAPACK's tests; read by scripts/programs.
+# Debian's binaries for MPICH (linked to libmpich.so.12): NetPIPE, NWChem, ScaLAPACK's and OpenCoarrays'
+# tests; read by scripts/programs.
 
 debian_fetch() {
     local scalapack
@@ -70,6 +71,49 @@ scalapack_all() { # RANKS
     [ "$total" -ge 2000 ] || die "only $total tests"
     say "$total passed, 0 failed"
 }
+# Coarray Fortran: every image-to-image access is one-sided communication. Left out: programs that let an image fail (this
+# build of OpenCoarrays does not support it) and three that fail under any MPI.
+coarrays() {
+    packages coarrays libgfortran5 libcoarrays-mpich-dev || die "Debian's packages could not be fetched"
+    local bin name images passed=0
+    for bin in "$DEBIAN"/lib/open-coarrays/mpich/bin/OpenCoarrays-*-tests/*; do
+        name=${bin##*/} images=4
+        case $name in
+            image_fail* | increment_my_neighbor | issue-488* | issue-552*) continue ;;
+            sync_team | team_number) images=8 ;;
+            issue-515*) images=2 ;;
+        esac
+        [ -x "$bin" ] || continue
+        [ $passed -gt 0 ] || ours "$bin"
+        echo "== $name"
+        ranks $images 30 "$bin" >"$name.out" 2>&1
+        cat "$name.out"
+        grep -qi 'test passed' "$name.out" || [ "$name" = coarray_burgers_pde ] || [ "$name" = issue-493-coindex-slice ] || die "$name does not say that it passed"
+        passed=$((passed + 1))
+    done
+    [ $passed -ge 75 ] || die "only $passed programs"
+    say "$passed programs"
+}
+# Quantum chemistry on Global Arrays: tens of thousands of windows, locks and accumulates; any number of ranks must find
+# the same energies.
+nwchem() {
+    packages nwchem nwchem-mpich nwchem-data || die "Debian's packages could not be fetched"
+    local n first='' energies
+    export NWCHEM_BASIS_LIBRARY=$DEBIAN/share/nwchem/libraries/ OMP_NUM_THREADS=1
+    ours "$DEBIAN/bin/nwchem.mpich"
+    printf '%s\n' 'start water' 'geometry units angstrom' 'O 0 0 0.117' 'H 0 0.757 -0.467' 'H 0 -0.757 -0.467' end \
+        basis '* library 6-31g*' end 'task scf optimize' 'task dft energy' 'task mp2 energy' >water.nw
+    for n in 1 2 4; do
+        ranks $n 60 "$DEBIAN/bin/nwchem.mpich" water.nw >"$n.out" 2>&1
+        cat "$n.out"
+        energies=$(awk '/Total (SCF|DFT|MP2) energy/ { last[$2] = sprintf("%.6f", $NF) }
+                        END { print last["SCF"], last["DFT"], last["MP2"] }' "$n.out")
+        [ -n "$first" ] || first=$energies
+        [ "$energies" = "$first" ] || die "$n ranks find $energies, 1 rank $first"
+    done
+    [ "$first" = "-76.010747 -75.843459 -76.198367" ] || die "the energies are $first"
+    say "SCF, DFT and MP2 energies of 1, 2 and 4 ranks: $first"
+}
 
 debian_programs() {
     prog netpipe-check default netpipe_check
@@ -78,5 +122,7 @@ debian_programs() {
     prog scalapack-xdlu default scalapack xdlu LU.dat 2 60
     prog scalapack-xdqr default scalapack xdqr QR.dat 2 88
     prog scalapack-dpb1tst default scalapack dpb1tst PBLAS/PDBLAS1TST.dat 2 64
+    prog coarrays default coarrays
+    prog nwchem slow nwchem
     prog scalapack-all-2 slow scalapack_all 2
 }

@@ -1,6 +1,6 @@
 //! Synchronization (MPI-4.1 §12.5): which accesses are open, and waiting for others.
 
-use super::{Window, wake};
+use super::{Flavor, Window, wake};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll;
@@ -33,26 +33,11 @@ pub struct Epochs {
     posted: Option<Vec<RequestKey>>,
     /// Locked members, and whether exclusively.
     locked: BTreeMap<u32, bool>,
-    /// All members are locked (shared).
+    /// All members are locked (shared): those in `locked`, and the others from the first access on.
     all: bool,
 }
 
 impl Epochs {
-    /// Whether member `rank` may be accessed now.
-    ///
-    /// # Errors
-    /// `RmaSync`: it may not.
-    pub fn check_access(&self, rank: u32) -> Result<()> {
-        let started = self.started.as_ref().is_some_and(|ranks| ranks.contains(&rank));
-        if self.fenced || started || self.all || self.locked.contains_key(&rank) {
-            return Ok(());
-        }
-        fail!(
-            RmaSync,
-            "no access to rank {rank} is open: call MPI_Win_fence, MPI_Win_start or MPI_Win_lock first"
-        )
-    }
-
     /// Refuses while an access or exposure that needs its own end is open.
     ///
     /// # Errors
@@ -87,6 +72,27 @@ impl Epochs {
             _ => Ok(()),
         }
     }
+}
+
+/// Begins an access to member `rank`: what [`lock_all`] left to lock is locked now.
+///
+/// # Errors
+/// `RmaSync`: no access to it is open.
+pub fn access(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
+    {
+        let epochs = window.epochs.borrow();
+        let started = epochs.started.as_ref().is_some_and(|ranks| ranks.contains(&rank));
+        if epochs.fenced || started || epochs.locked.contains_key(&rank) {
+            return Ok(());
+        }
+        if !epochs.all {
+            fail!(
+                RmaSync,
+                "no access to rank {rank} is open: call MPI_Win_fence, MPI_Win_start or MPI_Win_lock first"
+            );
+        }
+    }
+    take(hold, window, rank, false)
 }
 
 /// Ends all accesses by and to this process, and opens new ones unless `last`. Collective. MPI-4.1 §12.5.1.
@@ -192,6 +198,10 @@ pub fn lock(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Res
             fail!(RmaSync, "rank {rank} is locked already");
         }
     }
+    take(hold, window, rank, exclusive)
+}
+
+fn take(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
     acquire(hold, window, rank, exclusive)?;
     let mut epochs = window.epochs.borrow_mut();
     epochs.fenced = false;
@@ -204,6 +214,9 @@ pub fn lock(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Res
 /// # Errors
 /// `RmaSync`: it is not locked.
 pub fn unlock(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
+    if window.epochs.borrow().all {
+        fail!(RmaSync, "rank {rank} is locked by MPI_Win_lock_all");
+    }
     let Some(exclusive) = window.epochs.borrow_mut().locked.remove(&rank) else {
         fail!(RmaSync, "rank {rank} is not locked");
     };
@@ -211,13 +224,18 @@ pub fn unlock(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
     Ok(())
 }
 
-/// Locks all members, shared. MPI-4.1 §12.5.3.
+/// Locks all members, shared. MPI-4.1 §12.5.3. Where members are reached by calls of MPI only, each is locked by the first
+/// access to it, as in Intel MPI: the call costs the same for any number of members, and who has not accessed a member does
+/// not keep others from it. Programs rely on that: OpenCoarrays waits for an event under this lock, and who posts the event
+/// locks the waiting member exclusively.
 ///
 /// # Errors
 /// `RmaSync`: an access is open already.
 pub fn lock_all(hold: &mut Hold, window: &Window) -> Result<()> {
     window.epochs.borrow().check_no_access()?;
-    (0..window.comm.size()).try_for_each(|rank| acquire(hold, window, rank, false))?;
+    if window.flavor == Flavor::Shared {
+        (0..window.comm.size()).try_for_each(|rank| take(hold, window, rank, false))?;
+    }
     let mut epochs = window.epochs.borrow_mut();
     epochs.fenced = false;
     epochs.all = true;
@@ -229,10 +247,15 @@ pub fn lock_all(hold: &mut Hold, window: &Window) -> Result<()> {
 /// # Errors
 /// `RmaSync`: [`lock_all`] has not been called.
 pub fn unlock_all(hold: &mut Hold, window: &Window) -> Result<()> {
-    if !std::mem::take(&mut window.epochs.borrow_mut().all) {
-        fail!(RmaSync, "MPI_Win_lock_all has not been called");
-    }
-    (0..window.comm.size()).for_each(|rank| release(hold, window, rank, false));
+    let locked = {
+        let mut epochs = window.epochs.borrow_mut();
+        if !std::mem::take(&mut epochs.all) {
+            fail!(RmaSync, "MPI_Win_lock_all has not been called");
+        }
+        std::mem::take(&mut epochs.locked)
+    };
+    memory_fence(Ordering::SeqCst);
+    locked.into_keys().for_each(|rank| release(hold, window, rank, false));
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 //! Put and get (MPI-4.1 §12.3).
 #![allow(unsafe_code)]
 
+use super::epoch::access;
 use super::serve::{self, Request};
 use super::{Target, Way, Window, buffer_at};
 use crate::fail;
@@ -33,7 +34,7 @@ pub fn get(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target) -
 }
 
 fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, direction: Direction) -> Result<()> {
-    window.epochs.borrow().check_access(target.rank)?;
+    access(hold, window, target.rank)?;
     let offset = window.locate(target)?;
     same_length(origin, target)?;
     if origin.is_empty() {

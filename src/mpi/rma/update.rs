@@ -6,7 +6,7 @@
 //! takes its turn at the member's control line, so that updates through different paths are atomic too.
 #![allow(unsafe_code)]
 
-use super::epoch::updating;
+use super::epoch::{access, updating};
 use super::serve::{self, Request};
 use super::transfer::{refused, same_length, stretches};
 use super::{Target, Way, Window};
@@ -58,7 +58,7 @@ pub fn accumulate(
     let Function::Builtin(builtin) = op.function else {
         fail!(Op, "accumulates take predefined operations only");
     };
-    window.epochs.borrow().check_access(target.rank)?;
+    access(hold, window, target.rank)?;
     if builtin != Builtin::NoOp {
         same_length(origin, target)?;
     }
@@ -93,7 +93,7 @@ pub fn compare_and_swap(
     result: &Buffer,
     target: &Target,
 ) -> Result<()> {
-    window.epochs.borrow().check_access(target.rank)?;
+    access(hold, window, target.rank)?;
     let basic = element(target)?;
     use OpClass::*;
     if !matches!(basic.class, CInteger | FInteger | Logical | MultiLanguage | Byte) {
