@@ -5,12 +5,13 @@
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
 use mpi::abi::coll::*;
+use mpi::abi::completion::MPI_Waitall;
 use mpi::abi::constants::*;
 use mpi::abi::errhandler::MPI_Abort;
 use mpi::abi::init::{MPI_Finalize, MPI_Init};
 use mpi::abi::recv::MPI_Recv;
 use mpi::abi::rma::{MPI_Accumulate, MPI_Fetch_and_op, MPI_Get, MPI_Put};
-use mpi::abi::send::MPI_Send;
+use mpi::abi::send::{MPI_Isend, MPI_Send};
 use mpi::abi::tools::MPI_Pcontrol;
 use mpi::abi::win::{MPI_Win_allocate, MPI_Win_create, MPI_Win_free};
 use mpi::abi::win_sync::MPI_Win_fence;
@@ -35,6 +36,7 @@ fn rank() {
         mpi::abi::comm::MPI_Comm_size(MPI_COMM_WORLD, &mut size);
         match program.as_str() {
             "messages" => messages(rank),
+            "kept" => kept(rank),
             "collectives" => collectives(rank as usize, size as usize),
             "windows" => windows(rank),
             "late" => {
@@ -89,6 +91,30 @@ unsafe fn messages(rank: c_int) {
         send(5, rank);
         receive(5, rank);
         MPI_Pcontrol(1);
+    }
+}
+
+/// Messages that rank 1 keeps before it receives them, from the last to the first: short ones, and some that are too long
+/// to be received where they are kept.
+const KEPT: usize = 700;
+
+unsafe fn kept(rank: c_int) {
+    let len = |n: usize| if n.is_multiple_of(100) { 300_000 } else { n % 40 };
+    let mut data = vec![1u8; 300_000];
+    let data = data.as_mut_ptr().cast::<c_void>();
+    let mut requests = vec![MPI_REQUEST_NULL; KEPT];
+    unsafe {
+        for (n, request) in requests.iter_mut().enumerate().filter(|_| rank == 0) {
+            MPI_Isend(data, len(n) as c_int, MPI_BYTE, 1, n as c_int, MPI_COMM_WORLD, request);
+        }
+        if rank == 0 {
+            MPI_Send(data, 0, MPI_BYTE, 1, KEPT as c_int, MPI_COMM_WORLD);
+        }
+        // The last of all comes first.
+        for tag in (0..=KEPT as c_int).rev().filter(|_| rank == 1) {
+            MPI_Recv(data, 300_000, MPI_BYTE, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+        MPI_Waitall(KEPT as c_int, requests.as_mut_ptr(), MPI_STATUSES_IGNORE);
     }
 }
 
@@ -329,6 +355,23 @@ fn messages_are_counted_to_the_byte() {
     let page = std::fs::read_to_string(run.folder.join("index.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("Who talks to whom") && page.ends_with("</html>"));
     assert!(run.said().contains("profile of "), "{}", run.said());
+}
+
+#[test]
+fn receives_of_kept_messages_are_counted_once_each() {
+    let run = profiled("kept", 2);
+    assert!(run.output.status.success(), "{}", run.said());
+    let json = run.json();
+    let count = |name: &str| {
+        let calls = json["calls"].as_array().unwrap();
+        let call = calls.iter().find(|call| call["name"] == name);
+        call.map_or(0, |call| call["count"].as_u64().unwrap())
+    };
+    let kept = KEPT as u64;
+    assert_eq!(
+        (count("MPI_Isend"), count("MPI_Send"), count("MPI_Recv")),
+        (kept, 1, kept + 1)
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod posted;
 mod unexpected;
 
 pub use posted::{Posted, Token};
-pub use unexpected::Unexpected;
+pub use unexpected::{Place, Unexpected};
 
 use super::super::status::{ANY_SOURCE, ANY_TAG};
 

@@ -32,6 +32,7 @@ use crate::fail;
 use crate::sys::{copy, cpu};
 use buffered::Charge;
 use engine::fault;
+use matching::Place;
 pub use matching::{Envelope, Pattern};
 use std::rc::Rc;
 
@@ -295,9 +296,9 @@ pub fn recv_waiting(
     Ok(request)
 }
 
-/// The short way of a message in the ring: the next one in the ring from rank `from` of the job goes straight into the
-/// buffer if it is the one that is waited for, from `source` as the program says. `None` when it is not, or does not come
-/// at once.
+/// The short way of a message that has come, or is the next in the ring from rank `from` of the job: it goes straight into
+/// the buffer if it is the one that is waited for, from `source` as the program says. `None` when it is not, or does not
+/// come at once.
 ///
 /// # Safety
 /// `address` has room for `room` bytes.
@@ -308,8 +309,11 @@ pub unsafe fn recv_glancing(
     (address, room): (*mut u8, usize),
     source: i32,
 ) -> Option<Status> {
-    if !state.engine.unexpected.is_empty() && state.engine.unexpected.peek(pattern).is_some() {
-        return None;
+    if !state.engine.unexpected.is_empty()
+        && let Some(place) = state.engine.unexpected.find(pattern)
+    {
+        // SAFETY: the caller's promise.
+        return unsafe { recv_kept(state, place, (address, room), source) };
     }
     let mut left = None;
     loop {
@@ -355,6 +359,32 @@ pub unsafe fn recv_glancing(
             cancelled: false,
         });
     }
+}
+
+/// The same for the message at `place`; `None` when it is too long, or not here whole.
+///
+/// # Safety
+/// As [`recv_glancing`].
+#[inline(never)]
+unsafe fn recv_kept(state: &mut State, place: Place, (address, room): (*mut u8, usize), source: i32) -> Option<Status> {
+    let engine = &mut state.engine;
+    // The note with its types is for the long way.
+    if engine.notes.is_some() {
+        return None;
+    }
+    let (envelope, stored) = engine.unexpected.at(&place)?;
+    let bytes = stored.whole().filter(|bytes| bytes.len() <= room)?;
+    let len = bytes.len();
+    // SAFETY: the caller's promise.
+    unsafe { copy::bytes(bytes.as_ptr(), address, len) };
+    engine.unexpected.remove(place);
+    Some(Status {
+        source,
+        tag: envelope.tag(),
+        error: 0,
+        bytes: len as u64,
+        cancelled: false,
+    })
 }
 
 /// Starts a receive and returns its request.

@@ -128,6 +128,69 @@ fn every_size_arrives_whole_by_every_path() {
 }
 
 #[test]
+fn kept_messages_are_received_without_a_request() {
+    const LENS: [usize; 6] = [0, 8, 22, 23, 600, 200_000];
+    const LAST: i32 = 1000;
+    job(2, &[], |rank, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        let plane = Plane::PointToPoint;
+        // With 6 in a row and, four times as many, in lists; each tag comes twice.
+        for many in [1, 4] {
+            let tags = many * LENS.len();
+            let len = |tag: usize| LENS[tag % LENS.len()];
+            if rank == 0 {
+                let mut data: Vec<_> = (0..2 * tags).map(|n| pattern(len(n % tags), n)).collect();
+                let out = data.iter_mut().enumerate().map(|(n, data)| {
+                    let (tag, mode) = ((n % tags) as i32, Mode::Standard);
+                    isend(&mut hold, &comm, plane, buffer(data), 1, tag, mode).unwrap()
+                });
+                let out: Vec<_> = out.collect();
+                send(&mut hold, &comm, plane, buffer(&mut []), 1, LAST, Mode::Standard).unwrap();
+                for key in out {
+                    wait(&mut hold, key).unwrap();
+                }
+                continue;
+            }
+            recv(&mut hold, &comm, plane, buffer(&mut []), 0, LAST).unwrap();
+            assert_eq!(hold.engine.unexpected.len(), 2 * tags);
+            for n in (0..tags).rev().chain((tags..2 * tags).rev()) {
+                let (tag, len) = (n % tags, len(n % tags));
+                let mut data = vec![0; len + 1];
+                let started = recv_started(&mut hold, &comm, plane, buffer(&mut data), 0, tag as i32).unwrap();
+                assert_eq!(started.is_ok(), len < 1000, "{len} bytes");
+                let status = started.unwrap_or_else(|key| finish(&mut hold, key).unwrap());
+                assert_eq!((status.source, status.tag, status.bytes), (0, tag as i32, len as u64));
+                assert_eq!(data[..len], pattern(len, n));
+            }
+            assert!(hold.engine.unexpected.is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_kept_message_that_is_too_long_is_cut_and_gone() {
+    job(2, &[], |rank, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        let plane = Plane::PointToPoint;
+        if rank == 0 {
+            for tag in [1, 1, 0] {
+                send(&mut hold, &comm, plane, buffer(&mut [7; 8]), 1, tag, Mode::Standard).unwrap();
+            }
+            return;
+        }
+        let mut data = [0; 8];
+        recv(&mut hold, &comm, plane, buffer(&mut data), 0, 0).unwrap();
+        let error = recv(&mut hold, &comm, plane, buffer(&mut data[..4]), 0, 1).unwrap_err();
+        assert_eq!(error.class(), Class::Truncate);
+        assert_eq!(hold.engine.unexpected.len(), 1);
+        assert_eq!(recv(&mut hold, &comm, plane, buffer(&mut data), 0, 1).unwrap().bytes, 8);
+        assert!(hold.engine.unexpected.is_empty());
+    });
+}
+
+#[test]
 fn both_sides_may_send_first() {
     job(2, &[], |rank, world| {
         let mut hold = world.hold();

@@ -47,6 +47,16 @@ impl Stored {
         Stored::Whole(bytes.into())
     }
 
+    /// The message, if it has come and is kept here whole.
+    #[inline]
+    pub fn whole(&self) -> Option<&[u8]> {
+        match self {
+            Stored::Few(len, bytes) => bytes.get(..usize::from(*len)),
+            Stored::Whole(bytes) => Some(bytes),
+            Stored::Arriving(_) | Stored::Offer(_) => None,
+        }
+    }
+
     /// Bytes in the message.
     pub fn len(&self) -> usize {
         match self {

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Slots of the smallest table.
+const FEWEST: usize = 64;
+
 /// Stores `value` in a free node or a new one.
 pub(super) fn place<V>(nodes: &mut Vec<V>, free: &mut Vec<u32>, value: V) -> u32 {
     match free.pop() {
@@ -77,15 +80,17 @@ impl Heads {
     }
 
     pub(super) fn first(&self, key: u64, key_of: impl Fn(u32) -> u64 + Copy) -> Option<u32> {
+        self.find(key, key_of).map(|(_, head)| head)
+    }
+
+    /// The slot of the list of `key`, and its first node.
+    pub(super) fn find(&self, key: u64, key_of: impl Fn(u32) -> u64 + Copy) -> Option<(usize, u32)> {
         if self.used == 0 {
             return None;
         }
-        let head = self.slots[self.slot(key, key_of)];
-        (head != NONE).then_some(head)
-    }
-
-    pub(super) fn any(&self) -> Option<u32> {
-        if self.used == 0 { None } else { self.iter().next() }
+        let slot = self.slot(key, key_of);
+        let head = self.slots[slot];
+        (head != NONE).then_some((slot, head))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
@@ -94,6 +99,11 @@ impl Heads {
 
     pub(super) fn remove(&mut self, links: &mut Links, node: u32, key_of: impl Fn(u32) -> u64 + Copy) {
         let slot = self.slot(key_of(node), key_of);
+        self.remove_at(slot, links, node, key_of);
+    }
+
+    /// The same for a node of the list in `slot`.
+    pub(super) fn remove_at(&mut self, slot: usize, links: &mut Links, node: u32, key_of: impl Fn(u32) -> u64 + Copy) {
         let after = links.unlink(node);
         if self.slots[slot] == node {
             match after {
@@ -140,8 +150,16 @@ impl Heads {
         self.used -= 1;
     }
 
+    /// Makes room for lists of so many keys at once. There are none yet.
+    pub(super) fn expect(&mut self, keys: usize) {
+        let size = (keys + 1).saturating_mul(4).div_ceil(3).next_power_of_two();
+        if size > self.slots.len() {
+            self.slots = vec![NONE; size.max(FEWEST)];
+        }
+    }
+
     pub(super) fn grow(&mut self, key_of: impl Fn(u32) -> u64 + Copy) {
-        let size = (self.slots.len() * 2).max(64);
+        let size = (self.slots.len() * 2).max(FEWEST);
         let old = std::mem::replace(&mut self.slots, vec![NONE; size]);
         for head in old.into_iter().filter(|&head| head != NONE) {
             let slot = self.slot(key_of(head), key_of);

@@ -85,7 +85,11 @@ fn check(events: &[Event]) {
             Event::Receive(context, source, tag) => {
                 let pattern = Pattern::new(context, source, tag);
                 let wanted = (i32::from(context), source, tag);
-                let taken = unexpected.take(pattern);
+                let place = unexpected.find(pattern);
+                let seen = place.as_ref().and_then(|place| unexpected.at(place));
+                let seen = seen.map(|(envelope, id)| (envelope, *id));
+                let taken = place.and_then(|place| unexpected.remove(place));
+                assert_eq!(seen, taken);
                 assert_eq!(taken, reference.take_arrived(wanted));
                 if taken.is_none() {
                     tokens.push((posted.post(pattern, id), id));
@@ -253,6 +257,41 @@ fn a_long_unexpected_queue_costs_a_few_steps_a_match() {
             }
         });
         assert!(steps < 40 * count as u64, "{steps} steps for {count} messages");
+    }
+}
+
+#[test]
+fn places_are_used_again_when_many_are_free_and_the_order_stays() {
+    let mut unexpected = Unexpected::default();
+    let rounds = 50_000;
+    (0..40).for_each(|n| unexpected.push(Envelope::new(4, 1, n), n));
+    for n in 40..rounds {
+        // The latest but one goes: the queue stays long, and the first ones stay.
+        assert_eq!(unexpected.take(Pattern::new(4, 1, n - 1)).unwrap().1, n - 1);
+        unexpected.push(Envelope::new(4, 1, n), n);
+    }
+    assert!(unexpected.is_long);
+    assert!(
+        unexpected.long.nodes.len() < 3 * KEPT,
+        "{}",
+        unexpected.long.nodes.len()
+    );
+    let rest = std::iter::from_fn(|| unexpected.take(Pattern::new(4, ANY_SOURCE, ANY_TAG)));
+    let rest: Vec<i32> = rest.map(|(_, n)| n).collect();
+    assert_eq!(rest, (0..39).chain([rounds - 1]).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_flood_received_from_its_end_gets_its_lists_at_once() {
+    for count in [100, 10_000] {
+        let mut unexpected = Unexpected::default();
+        (0..count).for_each(|n| unexpected.push(Envelope::new(4, 1, n), n));
+        let steps = steps_of(|| {
+            for n in (0..count).rev() {
+                assert_eq!(unexpected.take(Pattern::new(4, 1, n)).unwrap().1, n);
+            }
+        });
+        assert!(steps < 5 * count as u64, "{steps} steps for {count} messages");
     }
 }
 

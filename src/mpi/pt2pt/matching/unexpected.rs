@@ -16,7 +16,8 @@ pub struct Unexpected<M> {
 pub(super) struct LongUnexpected<M> {
     pub(super) nodes: Vec<(Envelope, Option<M>)>,
     pub(super) free: Vec<u32>,
-    /// By kind of pattern. Exact and in-context lists always live, the others once they are asked for.
+    /// By kind of pattern. Exact lists always live, the others once they are asked for. The nodes stand in the order of
+    /// arrival, and none is used again, until there are in-context lists.
     pub(super) lists: [Option<Lists>; 4],
     pub(super) len: usize,
 }
@@ -25,6 +26,18 @@ pub(super) struct LongUnexpected<M> {
 pub(super) struct Lists {
     pub(super) heads: Heads,
     pub(super) links: Links,
+}
+
+/// Where a message is, until the queue changes.
+#[derive(Debug)]
+pub struct Place(Position);
+
+#[derive(Debug)]
+enum Position {
+    /// So many are before it in the row.
+    Row(usize),
+    /// This node, at the head of the list in that slot of the lists of that kind.
+    Node { node: u32, kind: usize, slot: usize },
 }
 
 impl<M> Default for Unexpected<M> {
@@ -62,31 +75,57 @@ impl<M> Unexpected<M> {
     /// Takes out the earliest arrived message that `pattern` wants. Cost: O(1), amortized.
     #[inline]
     pub fn take(&mut self, pattern: Pattern) -> Option<(Envelope, M)> {
-        match self.scan(pattern) {
-            Scan::Found(at) => {
+        let place = self.find(pattern)?;
+        self.remove(place)
+    }
+
+    /// The message that [`Unexpected::take`] would take. Cost: O(1), amortized.
+    #[inline]
+    pub fn peek(&mut self, pattern: Pattern) -> Option<(Envelope, &M)> {
+        let place = self.find(pattern)?;
+        self.at(&place)
+    }
+
+    /// Where the message is that [`Unexpected::take`] would take. Cost: O(1), amortized.
+    #[inline]
+    pub fn find(&mut self, pattern: Pattern) -> Option<Place> {
+        let place = match self.scan(pattern) {
+            Scan::Found(at) => Position::Row(at),
+            Scan::None => return None,
+            Scan::Long => self.long.earliest(pattern)?,
+        };
+        Some(Place(place))
+    }
+
+    /// The message at `place`.
+    #[inline]
+    pub fn at(&self, place: &Place) -> Option<(Envelope, &M)> {
+        let (envelope, message) = match place.0 {
+            Position::Row(at) => self.short.get(at)?,
+            Position::Node { node, .. } => self.long.nodes.get(node as usize)?,
+        };
+        Some((*envelope, message.as_ref()?))
+    }
+
+    /// Takes out the message at `place`, where it has been found since the queue changed last. Cost: O(1), amortized.
+    #[inline]
+    pub fn remove(&mut self, place: Place) -> Option<(Envelope, M)> {
+        match place.0 {
+            Position::Row(at) => {
                 let (envelope, message) = self.short.remove(at)?;
                 if self.short.is_empty() && self.short.capacity() > KEPT {
                     self.short = VecDeque::with_capacity(SHORT);
                 }
                 Some((envelope, message?))
             }
-            Scan::None => None,
-            Scan::Long => self.take_long(pattern),
-        }
-    }
-
-    /// The message that [`Unexpected::take`] would take. Cost: O(1), amortized.
-    #[inline]
-    pub fn peek(&mut self, pattern: Pattern) -> Option<(Envelope, &M)> {
-        let (envelope, message) = match self.scan(pattern) {
-            Scan::Found(at) => self.short.get(at)?,
-            Scan::None => return None,
-            Scan::Long => {
-                let node = self.long.earliest(pattern)?;
-                &self.long.nodes[node as usize]
+            Position::Node { node, kind, slot } => {
+                let taken = self.long.remove(node, Some((kind, slot)));
+                if self.long.len <= FEW {
+                    self.shorten();
+                }
+                taken
             }
-        };
-        Some((*envelope, message.as_ref()?))
+        }
     }
 
     /// How many messages wait.
@@ -134,25 +173,14 @@ impl<M> Unexpected<M> {
         self.long.list(Vec::from(std::mem::take(&mut self.short)));
     }
 
-    #[inline(never)]
-    fn take_long(&mut self, pattern: Pattern) -> Option<(Envelope, M)> {
-        let node = self.long.earliest(pattern)?;
-        let taken = self.long.remove(node);
-        if self.long.len <= FEW {
-            self.shorten();
-        }
-        taken
-    }
-
     fn shorten(&mut self) {
         self.is_long = false;
-        while let Some(node) = self.long.any() {
-            let message = self.long.remove(node);
+        for node in self.long.in_order() {
+            let message = self.long.remove(node, None);
             self.short
                 .extend(message.map(|(envelope, message)| (envelope, Some(message))));
         }
-        self.long.lists[1] = None;
-        self.long.lists[2] = None;
+        self.long.lists[EXACT + 1..].fill_with(|| None);
         if self.long.nodes.len() > KEPT {
             self.long = LongUnexpected::default();
         }
@@ -165,16 +193,24 @@ impl<M> LongUnexpected<M> {
         self.nodes = nodes;
         self.free.clear();
         self.len = self.nodes.len();
-        for kind in [EXACT, IN_CONTEXT] {
-            let Lists { heads, links } = self.lists[kind].get_or_insert_default();
-            for node in 0..self.len as u32 {
-                heads.push(links, node, key_under(&self.nodes, MASKS[kind]));
-            }
+        let Lists { heads, links } = self.lists[EXACT].get_or_insert_default();
+        heads.expect(self.len);
+        for node in 0..self.len as u32 {
+            heads.push(links, node, key_under(&self.nodes, MASKS[EXACT]));
         }
     }
 
     fn push(&mut self, envelope: Envelope, message: M) {
-        let node = place(&mut self.nodes, &mut self.free, (envelope, Some(message)));
+        if self.lists[IN_CONTEXT].is_none() && self.free.len() > self.len.max(KEPT) {
+            self.lists[IN_CONTEXT] = Some(self.sorted(MASKS[IN_CONTEXT]));
+        }
+        let mut none = Vec::new();
+        let free = if self.lists[IN_CONTEXT].is_some() {
+            &mut self.free
+        } else {
+            &mut none
+        };
+        let node = place(&mut self.nodes, free, (envelope, Some(message)));
         for (lists, mask) in self.lists.iter_mut().zip(MASKS) {
             if let Some(Lists { heads, links }) = lists {
                 heads.push(links, node, key_under(&self.nodes, mask));
@@ -183,42 +219,56 @@ impl<M> LongUnexpected<M> {
         self.len += 1;
     }
 
-    /// A message that is the earliest in its context.
-    fn any(&self) -> Option<u32> {
-        self.lists[IN_CONTEXT].as_ref()?.heads.any()
-    }
-
-    fn earliest(&mut self, pattern: Pattern) -> Option<u32> {
-        let kind = pattern.kind();
-        if self.lists[kind].is_none() {
-            self.lists[kind] = Some(self.sorted(MASKS[kind])?);
-        }
-        let lists = self.lists[kind].as_ref()?;
-        lists.heads.first(pattern.key(), key_under(&self.nodes, pattern.mask))
-    }
-
-    /// The lists of another kind, made from those of the contexts. Cost: O(messages), once until
-    /// the queue is short again.
-    fn sorted(&self, mask: u64) -> Option<Lists> {
-        let contexts = self.lists[IN_CONTEXT].as_ref()?;
-        let mut lists = Lists::default();
-        for first in contexts.heads.iter() {
+    /// All messages, those of a context in the order of their arrival. Cost: O(messages that came since the queue became
+    /// long).
+    fn in_order(&self) -> Vec<u32> {
+        let Some(Lists { heads, links }) = &self.lists[IN_CONTEXT] else {
+            let nodes = (0..).zip(&self.nodes);
+            return nodes
+                .filter_map(|(node, (_, message))| message.as_ref().map(|_| node))
+                .collect();
+        };
+        let mut nodes = Vec::with_capacity(self.len);
+        for first in heads.iter() {
             let mut node = first;
             loop {
-                lists.heads.push(&mut lists.links, node, key_under(&self.nodes, mask));
-                node = contexts.links.next(node);
+                nodes.push(node);
+                node = links.next(node);
                 if node == first {
                     break;
                 }
             }
         }
-        Some(lists)
+        nodes
     }
 
-    fn remove(&mut self, node: u32) -> Option<(Envelope, M)> {
-        for (lists, mask) in self.lists.iter_mut().zip(MASKS) {
-            if let Some(Lists { heads, links }) = lists {
-                heads.remove(links, node, key_under(&self.nodes, mask));
+    fn earliest(&mut self, pattern: Pattern) -> Option<Position> {
+        let kind = pattern.kind();
+        if self.lists[kind].is_none() {
+            self.lists[kind] = Some(self.sorted(MASKS[kind]));
+        }
+        let heads = &self.lists[kind].as_ref()?.heads;
+        let (slot, node) = heads.find(pattern.key(), key_under(&self.nodes, pattern.mask))?;
+        Some(Position::Node { node, kind, slot })
+    }
+
+    /// The lists of another kind. Cost: as [`LongUnexpected::in_order`], once until the queue is short again.
+    fn sorted(&self, mask: u64) -> Lists {
+        let mut lists = Lists::default();
+        for node in self.in_order() {
+            lists.heads.push(&mut lists.links, node, key_under(&self.nodes, mask));
+        }
+        lists
+    }
+
+    /// `known`: the kind of lists in which it has been found, and the slot there.
+    fn remove(&mut self, node: u32, known: Option<(usize, usize)>) -> Option<(Envelope, M)> {
+        for (kind, lists) in self.lists.iter_mut().enumerate() {
+            let Some(Lists { heads, links }) = lists else { continue };
+            let key_of = key_under(&self.nodes, MASKS[kind]);
+            match known {
+                Some((found, slot)) if found == kind => heads.remove_at(slot, links, node, key_of),
+                _ => heads.remove(links, node, key_of),
             }
         }
         let (envelope, message) = &mut self.nodes[node as usize];
