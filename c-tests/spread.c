@@ -1,0 +1,73 @@
+/* Claim: two pairs of ranks that talk and were all put on one CPU of two move apart (NEARMPI_SPREAD): one of them binds itself
+ * to the other CPU and then allows itself all again; `off`: with NEARMPI_SPREAD=0 none does. The library's calls of
+ * sched_setaffinity are caught by standing in for it. */
+#define _GNU_SOURCE
+#include "check.h"
+#include <sched.h>
+#include <sys/syscall.h>
+
+static cpu_set_t before;
+static int first = -1, second = -1; /* the CPUs */
+static int moves, released, astray;
+
+static int bind_me(const cpu_set_t *cpus)
+{
+    return (int)syscall(SYS_sched_setaffinity, 0, sizeof *cpus, cpus);
+}
+
+int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *cpus)
+{
+    int result = (int)syscall(SYS_sched_setaffinity, pid, size, cpus);
+    if (first < 0)
+        return result;
+    if (CPU_COUNT_S(size, cpus) == 1) {
+        moves++;
+        astray += !CPU_ISSET_S(sched_getcpu(), size, cpus);
+    } else {
+        released++;
+    }
+    return result;
+}
+
+/* Talks with the other rank of the pair. */
+static void talk(int messages)
+{
+    int peer = my_rank ^ 1, word = 0;
+    for (int i = 0; i < messages; i++) {
+        if (my_rank < peer)
+            OK(MPI_Send(&word, 1, MPI_INT, peer, 1, MPI_COMM_WORLD));
+        OK(MPI_Recv(&word, 1, MPI_INT, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        if (my_rank > peer)
+            OK(MPI_Send(&word, 1, MPI_INT, peer, 1, MPI_COMM_WORLD));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    start(&argc, &argv);
+    int off = argc > 1 && strcmp(argv[1], "off") == 0, all = 0, sum[3] = {0};
+    CHECK(sched_getaffinity(0, sizeof before, &before) == 0 && CPU_COUNT(&before) == 2, "wants two CPUs, has %d", CPU_COUNT(&before));
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &before))
+            *(first < 0 ? &first : &second) = cpu;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    /* The kernel may move some before we do: again then. */
+    for (int round = 0; round < (off ? 20 : 200) && !all; round++) {
+        CHECK(bind_me(&one) == 0 && sched_getcpu() == first, "cannot go to CPU %d", first);
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        CHECK(bind_me(&before) == 0, "cannot leave CPU %d", first);
+        talk(5000);
+        OK(MPI_Allreduce(&moves, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    }
+    cpu_set_t after;
+    CHECK(sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(&before, &after), "other CPUs than before");
+    int mine[3] = {moves, released, astray};
+    OK(MPI_Allreduce(mine, sum, 3, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    if (my_rank == 0)
+        printf("spread: %d moves\n", sum[0]);
+    CHECK(off ? sum[0] == 0 : sum[0] > 0, "%d moves", sum[0]);
+    CHECK(sum[1] == sum[0] && sum[2] == 0, "%d moves, %d of them undone, %d elsewhere", sum[0], sum[1], sum[2]);
+    return finish();
+}
