@@ -107,6 +107,30 @@ static MPI_T_pvar_handle open_sizes(MPI_T_pvar_session session, const char *whic
     return handle;
 }
 
+/* The shortest messages are counted one by one, whenever somebody looks. */
+static void run(MPI_T_pvar_session session)
+{
+    unsigned long long now[SIZES], bytes[SIZES];
+    long value = 0;
+    MPI_T_pvar_handle messages = open_sizes(session, "nearmpi_messages_slot"), in_bytes = open_sizes(session, "nearmpi_bytes_slot");
+    OK(MPI_T_pvar_start(session, messages));
+    OK(MPI_T_pvar_start(session, in_bytes));
+    for (int i = 0; i < 700; i++) {
+        int short_ones = 1 + i / 50, len = i % 50 == 49 ? 5 : 8; /* runs of 49 equal messages */
+        OK(MPI_Send(&value, len, MPI_CHAR, my_rank, 1, MPI_COMM_WORLD));
+        OK(MPI_Recv(&value, len, MPI_CHAR, my_rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        OK(MPI_T_pvar_read(session, messages, now));
+        OK(MPI_T_pvar_read(session, in_bytes, bytes));
+        int eights = i + 1 - (len == 5 ? short_ones : short_ones - 1);
+        CHECK((int)now[FOUR_BYTES + 1] == eights && (int)bytes[FOUR_BYTES + 1] == 8 * eights,
+              "%llu messages, %llu bytes after %d of 8 bytes", now[FOUR_BYTES + 1], bytes[FOUR_BYTES + 1], eights);
+        CHECK((int)now[FOUR_BYTES] == i + 1 - eights && (int)bytes[FOUR_BYTES] == 5 * (i + 1 - eights),
+              "%llu messages, %llu bytes after %d of 5 bytes", now[FOUR_BYTES], bytes[FOUR_BYTES], i + 1 - eights);
+    }
+    OK(MPI_T_pvar_handle_free(session, &messages));
+    OK(MPI_T_pvar_handle_free(session, &in_bytes));
+}
+
 /* Messages and bytes by size: counted between start and stop, also if that was before MPI_Init. */
 static void sizes(MPI_T_pvar_session session, MPI_T_pvar_session first, MPI_T_pvar_handle early)
 {
@@ -173,6 +197,7 @@ int main(int argc, char **argv)
         OK(MPI_T_pvar_start(session, MPI_T_PVAR_ALL_HANDLES));
         CHECK(MPI_T_pvar_reset(session, counter) == MPI_T_ERR_PVAR_NO_WRITE, "reset");
         sizes(session, first, early);
+        run(session);
         OK(MPI_T_pvar_session_free(&first));
         OK(MPI_T_finalize());
         MPI_T_pvar_session old = session;

@@ -66,20 +66,10 @@ fn short(
         return false;
     };
     let pattern = Pattern::new(comm.context_on(Plane::PointToPoint), source, tag);
-    // A profile counts before the message comes: afterwards somebody may wait for the answer.
-    let counted = call.filter(|_| state.engine.channel.meter().is_some());
-    if let Some(call) = counted {
-        timing::count_call(state, call, 1);
-    }
     // SAFETY: the program owns the memory that it describes.
     let received = unsafe { pt2pt::recv_glancing(state, (from, pattern), (address.cast_mut(), room), source) };
-    let Some(received) = received else {
-        if let Some(call) = counted {
-            timing::count_call(state, call, -1);
-        }
-        return false;
-    };
-    state.engine.channel.block().doing.called();
+    let Some(received) = received else { return false };
+    timing::count(state, call);
     if status != MPI_STATUS_IGNORE {
         // SAFETY: neither NULL nor the ignore value, hence the application's status.
         unsafe { (*status).fill(&received) };

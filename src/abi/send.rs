@@ -10,49 +10,54 @@ use super::pt2pt::*;
 use super::request::REQUEST_SENT;
 use super::timing;
 use super::types::*;
+use crate::channel::Pushed;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::datatype::basic::row_size;
 use crate::mpi::pt2pt::Envelope;
 use crate::mpi::pt2pt::engine::CAREFUL;
 use crate::mpi::pt2pt::persistent::{self, Operation};
 use crate::mpi::pt2pt::{self, Mode};
-use crate::mpi::world::{State, World};
+use crate::mpi::world::State;
+use crate::shm::ring::INLINE;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 /// Arguments of a send in the order of the C functions: address, count, datatype, destination, tag.
 type Arguments = (*const c_void, i64, MPI_Datatype, c_int, c_int);
 
-/// The shortest way: sends a message that fits into a slot of the ring. False, and nothing done, when it cannot go that
-/// way or when anything is wrong or unusual: [`short`] is for that. Makes no call, so that everything stays in registers and
-/// none has to be saved; the limit on its instructions stands in `scripts/instructions`.
+/// The shortest way: sends a message that fits into a slot of the ring. `None`, and nothing done, when it cannot go that
+/// way or when anything is wrong or unusual: [`short`] is for that. Makes no call but a last one, so that everything stays
+/// in registers and none has to be saved; the limit on its instructions stands in `scripts/instructions`.
 #[inline(always)]
-fn shortest(call: usize, (buf, count, datatype, dest, tag): Arguments, comm: MPI_Comm) -> bool {
-    let Some(mut hold) = current_world().and_then(World::hold_alone) else {
-        return false;
-    };
+fn shortest(call: usize, (buf, count, datatype, dest, tag): Arguments, comm: MPI_Comm) -> Option<c_int> {
+    let mut hold = current_world()?.hold_alone()?;
     let state: &mut State = &mut hold;
-    let Some((comm, to)) = on_short_way(state, CAREFUL | timing::bit(call), comm, dest) else {
-        return false;
-    };
-    let Some(size) = row_size(datatype) else { return false };
-    if tag < 0 || count < 0 || buf.is_null() {
-        return false;
+    let (comm, to) = on_short_way(state, CAREFUL | timing::bit(call), comm, dest)?;
+    let size = row_size(datatype)?;
+    // Neither negative counts nor such that the product could overflow.
+    if tag < 0 || count as u64 > INLINE as u64 || buf.is_null() {
+        return None;
     }
-    let envelope = Envelope::new(comm.context_on(Plane::PointToPoint), comm.rank, tag).0;
-    let len = (count as usize).saturating_mul(size);
+    let envelope = Envelope::program(comm, tag).0;
     let channel = &mut state.engine.channel;
     // SAFETY: the program owns the bytes that it describes.
-    if !unsafe { channel.push_few(to, envelope, buf.cast(), len) } {
-        return false;
+    let pushed = unsafe { channel.push_few(to, envelope, buf.cast(), count as usize * size) };
+    if pushed == Pushed::Not {
+        return None;
     }
-    if channel.must_wake(to) {
-        channel.wake(to);
-    }
-    if channel.meter().is_some() {
-        timing::count_few(state, call, to, len);
-    }
-    true
+    timing::count(state, Some(call));
+    Some(match pushed {
+        Pushed::Asleep => wake(state, to),
+        _ => MPI_SUCCESS,
+    })
+}
+
+/// Wakes rank `to` of the job, at the end of a send.
+#[cold]
+#[inline(never)]
+fn wake(state: &State, to: u32) -> c_int {
+    state.engine.channel.wake(to);
+    MPI_SUCCESS
 }
 
 /// The short way: sends a message in a row through the ring if that needs no waiting. False, and nothing done, when it
@@ -72,16 +77,16 @@ fn short(call: Option<usize>, (buf, count, datatype, dest, tag): Arguments, comm
     let Some((address, len)) = row(state, buf, count as usize, datatype) else {
         return false;
     };
-    let envelope = Envelope::new(comm.context_on(Plane::PointToPoint), comm.rank, tag).0;
+    let envelope = Envelope::program(comm, tag).0;
     let channel = &mut state.engine.channel;
     // SAFETY: the program owns the bytes that it describes.
     if !matches!(unsafe { channel.push_row(to, envelope, address, len) }, Ok(true)) {
         return false;
     }
-    channel.block().doing.called();
     if channel.meter().is_some() {
-        timing::count_send(state, call, to, envelope, len);
+        channel.count_row(to, envelope, len);
     }
+    timing::count(state, call);
     true
 }
 
@@ -235,8 +240,8 @@ pub unsafe extern "C" fn MPI_Send(
         let arguments = (b, n.into(), datatype, dest, tag);
         send_now(CALL, "MPI_Send", arguments, comm, Some(Mode::Standard))
     }
-    if shortest(CALL, (buf, count.into(), datatype, dest, tag), comm) {
-        return MPI_SUCCESS;
+    if let Some(done) = shortest(CALL, (buf, count.into(), datatype, dest, tag), comm) {
+        return done;
     }
     other(buf, count, datatype, dest, tag, comm)
 }

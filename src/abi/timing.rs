@@ -9,7 +9,8 @@ use crate::channel::Metering;
 use crate::mpi::pt2pt::engine::CAREFUL;
 use crate::mpi::traffic;
 use crate::mpi::world::State;
-use crate::shm::profile::{self, Block, CALLS, Kind, Meter, Stage, Start, file};
+use crate::shm::doing::SHORT;
+use crate::shm::profile::{self, Block, CALLS, Meter, Stage, Start, file};
 use crate::shm::segment::Segment;
 use crate::sys::clock::{Ticks, nanoseconds};
 use crate::sys::cvar::secure;
@@ -59,20 +60,20 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-const SEND: usize = number("MPI_Send");
-const ISEND: usize = number("MPI_Isend");
-const RECV: usize = number("MPI_Recv");
+/// Functions with a short way that counts itself ([`count`]), and only when it has been gone.
+const COUNTED: [usize; SHORT] = [number("MPI_Send"), number("MPI_Isend"), number("MPI_Recv")];
 
-/// Functions with a short way that counts itself ([`counted`]), and only when it has been gone: their bits in
-/// [`Engine::detours`](crate::mpi::pt2pt::engine::Engine::detours). 0 for all others.
+/// Their bits in [`Engine::detours`](crate::mpi::pt2pt::engine::Engine::detours). 0 for all others.
 #[inline(always)]
 pub const fn bit(call: usize) -> u8 {
-    match call {
-        SEND => 2,
-        ISEND => 4,
-        RECV => 8,
-        _ => 0,
+    let mut at = 0;
+    while at < SHORT {
+        if call == COUNTED[at] {
+            return 2 << at;
+        }
+        at += 1;
     }
+    0
 }
 
 /// A call under way: the meter's address, plus 1 where several threads call at the same time; 0: nothing counts.
@@ -91,36 +92,14 @@ pub fn timed(call: usize) -> Timed {
     }
 }
 
-/// Counts a message of `len` bytes to rank `to` of the job that has gone the short way, and its call, if that has a
-/// [`bit`].
-#[cold]
-#[inline(never)]
-pub fn count_send(state: &mut State, call: Option<usize>, to: u32, envelope: u64, len: usize) {
-    state.engine.channel.count_row(to, envelope, len);
-    if let Some(call) = call.filter(|&call| bit(call) != 0) {
-        count_call(state, call, 1);
-    }
-}
-
-/// As [`count_send`], for a message of the program that went in a slot.
-#[inline(never)]
-pub fn count_few(state: &mut State, call: usize, to: u32, len: usize) {
-    if let Some(meter) = state.engine.channel.meter() {
-        meter.sent(Kind::Message, profile::Path::Slot, to, len);
-        if meter.count(call, 1) {
-            state.engine.detours |= bit(call);
-        }
-    }
-}
-
-/// Counts a call that goes the short way, or takes that back: `by` is 1 or -1.
-#[cold]
-#[inline(never)]
-pub fn count_call(state: &mut State, call: usize, by: i64) {
-    if let Some(meter) = state.engine.channel.meter()
-        && meter.count(call, by)
-    {
-        state.engine.detours |= bit(call);
+/// Counts a call that has gone the short way; `None`: one that is timed, and counted by that.
+#[inline(always)]
+pub fn count(state: &mut State, call: Option<usize>) {
+    let Some(at) = call.and_then(|call| COUNTED.iter().position(|&counted| counted == call)) else {
+        return state.engine.channel.doing().called();
+    };
+    if state.engine.channel.called(at) {
+        state.engine.detours |= bit(COUNTED[at]);
     }
 }
 
@@ -136,7 +115,7 @@ pub fn long_way<R>(call: usize, short: impl FnOnce() -> Option<R>, long: impl Fn
     drop(timed);
     if let Some(world) = super::edge::current_world() {
         let state: &mut State = &mut world.hold();
-        if state.engine.channel.meter().is_some_and(|meter| meter.is_due(call)) {
+        if state.engine.channel.meter().is_some_and(|meter| meter.arm(call)) {
             state.engine.detours |= bit(call);
         }
     }
@@ -240,11 +219,12 @@ pub fn profile(state: &mut State, segment: &Arc<Segment>, threads: bool, began: 
     METER.store(address | usize::from(threads), Ordering::Release);
     let kind = traffic::kind;
     state.engine.channel.profile(Metering { meter, kind });
+    state.engine.channel.profile_calls(COUNTED);
     // The first calls are all timed; where threads are told apart, all are.
     state.engine.detours |= if threads {
         CAREFUL
     } else {
-        bit(SEND) | bit(ISEND) | bit(RECV)
+        COUNTED.iter().fold(0, |bits, &call| bits | bit(call))
     };
     Ok(())
 }

@@ -18,7 +18,6 @@ use crate::sys::clock::Ticks;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A session: its handles, by number.
 #[derive(Default)]
@@ -82,15 +81,14 @@ impl Pvar {
 
 /// What has gone by `path`, the program's messages and the library's own together.
 fn sizes(meter: &Meter, path: Path, measure: Measure) -> Vec<u64> {
-    let traffic = &meter.block().fixed().traffic;
-    let word = |kind: usize, class: usize| {
-        let amount = &traffic[kind][path as usize][class];
+    let of = |kind, class| {
+        let sum = meter.block().traffic(kind, path, class);
         match measure {
-            Measure::Messages => amount.messages.load(Ordering::Relaxed),
-            Measure::Bytes => amount.bytes.load(Ordering::Relaxed),
+            Measure::Messages => sum.messages,
+            Measure::Bytes => sum.bytes,
         }
     };
-    let sum = |class| (0..traffic.len()).map(|kind| word(kind, class)).sum();
+    let sum = |class| profile::KIND_NAMES.iter().map(|&(kind, _)| of(kind, class)).sum();
     (0..profile::CLASSES).map(sum).collect()
 }
 
@@ -176,7 +174,7 @@ macro_rules! variables {
                 name: concat!("nearmpi_", stringify!($field)),
                 meaning: $meaning,
                 class: MPI_T_PVAR_CLASS_COUNTER,
-                value: Value::Number(|state| state.engine.channel.counters.$field),
+                value: Value::Number(|state| state.engine.channel.counters().$field),
             },)*
             Pvar {
                 name: "nearmpi_posted",

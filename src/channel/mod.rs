@@ -7,6 +7,7 @@
 pub mod bytes;
 mod joint;
 pub mod late;
+mod metering;
 mod offers;
 pub mod outgoing;
 pub mod packet;
@@ -18,10 +19,12 @@ pub mod wait;
 mod ways;
 
 pub use bytes::Bytes;
+pub use metering::Metering;
+pub use row::Pushed;
 
 use crate::shm::bell::Barriers;
 use crate::shm::pool::{CELL, Pool};
-use crate::shm::profile::{Kind, Meter, Path};
+use crate::shm::profile::Path;
 use crate::shm::ring::{Consumer, Header, INLINE, Junk};
 use crate::shm::segment::{Block, RankBlock, Segment};
 use crate::sys::cpuset::CpuSet;
@@ -29,6 +32,7 @@ use crate::sys::cvar::Settings;
 use crate::sys::futex;
 use joint::Joint;
 use late::{Lateness, Level};
+use metering::Short;
 use offers::Offers;
 use outgoing::Out;
 use packet::{OfferId, Offered, Portion, Record, Way, kind};
@@ -150,6 +154,7 @@ pub struct Channel<B> {
     /// Rank in the job that the latest record came from, and not from a glance.
     heard: Option<u32>,
     meter: Option<Metering>,
+    short: Short,
     /// The way that the last [`Channel::bring`] took.
     path: Path,
     /// Whether this rank says where it waits, and moves.
@@ -158,16 +163,8 @@ pub struct Channel<B> {
     may: CpuSet,
     /// How often it gave up its CPU.
     given: u32,
-    /// What it has done so far.
-    pub counters: Counters,
-}
-
-/// Where a profiled rank counts, and how it tells from an envelope whose bytes they are.
-pub struct Metering {
-    /// Where it counts.
-    pub meter: Arc<Meter>,
-    /// Tells whose bytes they are.
-    pub kind: fn(u64) -> Kind,
+    /// What it has done so far, without what is in `short`.
+    counters: Counters,
 }
 
 /// Messages and events by path, since the start.
@@ -226,65 +223,9 @@ impl<B: Bytes> Channel<B> {
         &self.segment
     }
 
-    /// Counts for a profile from now on.
-    pub fn profile(&mut self, metering: Metering) {
-        self.meter = Some(metering);
-    }
-
-    /// Where a profiled rank counts.
-    #[inline]
-    pub fn meter(&self) -> Option<&Meter> {
-        self.meter.as_ref().map(|metering| &*metering.meter)
-    }
-
     /// The rank that was heard of last since this was asked last; messages taken at a glance do not count.
     pub fn heard(&mut self) -> Option<u32> {
         self.heard.take()
-    }
-
-    /// Writes the counters down for the profile.
-    pub fn tell_counters(&self) {
-        if let Some(meter) = self.meter() {
-            meter.counters(&self.counters.list().map(|(_, value)| value));
-        }
-    }
-
-    /// A whole message has gone to `to`.
-    #[inline]
-    fn count_sent(&self, path: Path, to: u32, envelope: u64, bytes: usize) {
-        if let Some(Metering { meter, kind }) = &self.meter {
-            meter.sent(kind(envelope), path, to, bytes);
-        }
-    }
-
-    /// A whole message has been brought from `from`, or will be.
-    pub fn count_brought(&self, from: u32, envelope: u64, bytes: usize) {
-        if let Some(Metering { meter, kind }) = &self.meter {
-            meter.read(kind(envelope), self.path, from, bytes);
-        }
-    }
-
-    /// Bytes of a collective operation have been read from `from`, out of its memory or where it shows them.
-    #[inline]
-    pub fn count_seen(&self, path: Path, from: u32, bytes: usize) {
-        if let Some(meter) = self.meter()
-            && bytes > 0
-        {
-            meter.read(Kind::Inside, path, from, bytes);
-        }
-    }
-
-    /// A one-sided operation has moved bytes of the program: `there` to rank `peer`, `back` from it.
-    #[inline]
-    pub fn count_one_sided(&self, path: Path, peer: u32, there: usize, back: usize) {
-        if let Some(meter) = self.meter() {
-            if there > 0 {
-                meter.sent(Kind::Message, path, peer, there);
-            }
-            if back > 0 {
-                meter.read(Kind::Message, path, peer, back);
-            }
-        }
     }
 
     /// Rank `from` has done what this rank waited for, which no record tells.

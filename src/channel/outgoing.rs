@@ -6,13 +6,14 @@
 #![allow(unsafe_code)]
 
 use super::late::{Lateness, Level};
+use super::metering::Short;
 use super::offers::{Offers, Open};
 use super::packet::{CELLS_PER_RECORD, OfferId, Portion, Record, Way, kind};
 use super::pull::Reach;
 use super::ways::Ways;
 use super::{Bytes, Channel, Counters, Fault, Ticket};
 use crate::shm::pool::{CELL, Pool};
-use crate::shm::profile::Path;
+use crate::shm::profile::{Few, Part, Path};
 use crate::shm::ring::{Consumer, Header, INLINE, INLINE_WORDS, Junk, Producer};
 use crate::shm::segment::{Block, Life, Segment};
 use crate::sys::cpu;
@@ -28,6 +29,8 @@ pub(super) struct Out<B> {
     pub(super) producer: Producer,
     /// The receiver's block.
     pub(super) peer: Block,
+    /// Counts the shortest messages.
+    pub(super) few: Part<Few>,
     /// The receiver is dead: nothing is sent any more.
     closed: bool,
     /// Control records that found the ring full; they go before messages.
@@ -83,10 +86,13 @@ impl<B: Bytes> Channel<B> {
     /// Joins the job of `segment` as rank `me`; once per rank and job.
     pub fn join(segment: Arc<Segment>, me: u32, settings: Settings) -> Channel<B> {
         let ranks = segment.ranks();
+        let block = Block::new(&segment, me);
+        let short = Short::new(&block);
         let out = (0..ranks).map(|to| Out {
             // SAFETY: the segment is kept by the channel; this rank joins once, so the end is the only one.
             producer: unsafe { Producer::new(segment.ring(to, me)) },
             peer: Block::new(&segment, to),
+            few: short.few.clone(),
             closed: false,
             controls: VecDeque::new(),
             messages: VecDeque::new(),
@@ -101,7 +107,7 @@ impl<B: Bytes> Channel<B> {
         let spreads = settings.spread != 0 && segment.oversubscribed();
         let (out, rings) = (out.collect(), rings.collect());
         let channel = Channel {
-            block: Block::new(&segment, me),
+            block,
             me,
             barriers,
             ring_max,
@@ -123,6 +129,7 @@ impl<B: Bytes> Channel<B> {
             next: 0,
             heard: None,
             meter: None,
+            short,
             path: Path::OneCopy,
             spreads,
             may: if spreads { cpu::mask(0) } else { CpuSet::default() },

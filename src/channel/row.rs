@@ -10,6 +10,17 @@ use crate::shm::profile::Path;
 use crate::shm::ring::{Header, INLINE, Junk};
 use crate::sys::{copy, futex};
 
+/// What became of a message that was to go the shortest way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// It does not go that way; nothing was done.
+    Not,
+    /// It is there.
+    Done,
+    /// It is there, and [`Channel::wake`] must follow.
+    Asleep,
+}
+
 impl<B: Bytes> Channel<B> {
     /// A message from `to` has just come that was waited for: it will probably be answered, so the line that the answer
     /// goes into is fetched while this rank is busy with the message.
@@ -19,17 +30,17 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Sends the `len` bytes at `data` if they fit into a slot and one is known to be free; false, and nothing done,
-    /// otherwise. Makes no call; the caller asks [`Channel::must_wake`] next.
+    /// otherwise. Counts it as a message of the program. Makes no call: the receiver may have to be woken.
     ///
     /// # Safety
     /// `data` is readable for `len` bytes.
     #[inline(always)]
-    pub unsafe fn push_few(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> bool {
+    pub unsafe fn push_few(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Pushed {
         let Some(out) = self.out.get_mut(to as usize) else {
-            return false;
+            return Pushed::Not;
         };
         if len > INLINE || !out.messages.is_empty() || !out.producer.knows_slot() {
-            return false;
+            return Pushed::Not;
         }
         let (kind, short) = (kind::INLINE, len as u32);
         // SAFETY: the caller's promise.
@@ -44,17 +55,11 @@ impl<B: Bytes> Channel<B> {
                 data,
             )
         };
-        self.counters.inline += 1;
-        self.block.doing.called();
-        self.block.doing.sent(len);
-        true
-    }
-
-    /// After [`Channel::push_few`] to rank `to`: whether [`Channel::wake`] must follow.
-    #[inline(always)]
-    pub fn must_wake(&self, to: u32) -> bool {
         self.barriers.before_ringing();
-        self.out.get(to as usize).is_some_and(|out| out.peer.bell.is_set())
+        let asleep = out.peer.bell.is_set();
+        out.few.add(len);
+        self.block.doing.sent(len);
+        if asleep { Pushed::Asleep } else { Pushed::Done }
     }
 
     /// As [`Channel::push_row`], and counts the message for a profile.

@@ -47,6 +47,8 @@ pub struct Comm {
     pub group: Rc<Group>,
     /// The remote group, for an intercommunicator.
     pub remote: Option<Rc<Group>>,
+    /// The remote group, or `group`.
+    peers: Rc<Group>,
     /// What its members show each other in collective operations, once there has been one.
     pub boards: OnceCell<Option<Rc<Boards>>>,
     /// Nonblocking and persistent collective operations so far.
@@ -77,11 +79,13 @@ impl Comm {
     /// A communicator with nothing cached on it and the default error handler.
     pub fn new(context: Context, rank: u32, group: Rc<Group>, remote: Option<Rc<Group>>) -> Comm {
         let session = group.session.clone();
+        let peers = remote.as_ref().unwrap_or(&group).clone();
         Comm {
             context,
             rank,
             group,
             remote,
+            peers,
             boards: OnceCell::new(),
             started_collectives: Cell::new(0),
             votes: Cell::new(0),
@@ -105,6 +109,13 @@ impl Comm {
         child
     }
 
+    /// Makes it an intercommunicator with the group `remote`; `local` is for the library's own collectives.
+    pub fn join(&mut self, remote: Rc<Group>, local: Rc<Comm>) {
+        self.peers = remote.clone();
+        self.remote = Some(remote);
+        self.local = Some(local);
+    }
+
     /// Number of processes in the (local) group.
     pub fn size(&self) -> u32 {
         self.group.size()
@@ -113,7 +124,7 @@ impl Comm {
     /// The group that `dest` and `source` arguments count in.
     #[inline]
     pub fn peers(&self) -> &Rc<Group> {
-        self.remote.as_ref().unwrap_or(&self.group)
+        &self.peers
     }
 
     /// Whether this is an intercommunicator.

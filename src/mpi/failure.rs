@@ -426,8 +426,7 @@ pub fn shrink(hold: &mut Hold, comm: &Rc<Comm>) -> Result<Option<Comm>> {
             let group = Rc::new(group);
             let local = comm.local_comm()?.child(hidden, rank, group.clone());
             let mut new = comm.child(context, rank, group);
-            new.remote = Some(Rc::new(remote));
-            new.local = Some(Rc::new(local));
+            new.join(Rc::new(remote), Rc::new(local));
             return Ok(Some(new));
         }
     }

@@ -4,7 +4,11 @@
 //! One line of the rank's block, which nobody else writes: a store is as cheap as one to the rank's own
 //! memory while nobody looks. Under MPI_THREAD_MULTIPLE several threads write, and the last one is seen.
 
+use super::profile::Countdown;
 use super::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Functions that count themselves when they go a short way.
+pub const SHORT: usize = 3;
 
 /// A rank's account of its doings.
 #[repr(C, align(64))]
@@ -12,20 +16,24 @@ use super::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 pub struct Doing {
     /// [`number`] of the call's name; 0: outside MPI, or in a call that has not waited yet.
     call: AtomicU32,
-    /// Calls so far.
+    /// Calls so far, but for those in `short`.
     calls: AtomicU32,
     messages: AtomicU64,
     bytes: AtomicU64,
     posted: AtomicU32,
     unexpected: AtomicU32,
+    /// Calls of functions that count themselves, from 0 down; a rank that is profiled counts them elsewhere.
+    pub short: [Countdown; SHORT],
 }
+
+const _: () = assert!(cfg!(loom) || size_of::<Doing>() == 64);
 
 /// What a reader sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// The call it is in: [`number`] of its name.
     pub call: Option<u32>,
-    /// Calls so far, modulo 2^32.
+    /// Calls so far, modulo 2^32; of a profiled rank without most of the short ones.
     pub calls: u32,
     /// Messages sent, those of collectives included.
     pub messages: u64,
@@ -77,9 +85,11 @@ impl Doing {
 
     /// What it says now.
     pub fn read(&self) -> Activity {
+        let short = self.short.iter().map(|short| short.stepped() as u32);
+        let calls = short.fold(0, u32::wrapping_add);
         Activity {
             call: Some(self.call.load(Relaxed)).filter(|&number| number != 0),
-            calls: self.calls.load(Relaxed),
+            calls: calls.wrapping_add(self.calls.load(Relaxed)),
             messages: self.messages.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
             posted: self.posted.load(Relaxed),
@@ -146,6 +156,8 @@ mod tests {
         assert_eq!(doing.read().call, Some(outer));
         doing.leave(before);
         assert_eq!((doing.read().call, doing.read().calls), (None, 2));
+        assert!(!doing.short[0].step() && !doing.short[2].step());
+        assert_eq!(doing.read().calls, 4);
         doing.sent(10);
         doing.sent(0);
         doing.queues(3, 4);

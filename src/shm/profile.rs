@@ -1,12 +1,12 @@
 //! # Safety
 //! Turns a place in memory into references to atomics: relies on the place being as long as
-//! [`len`] says and page aligned, and on memory of zero bytes being a valid start.
+//! [`len`] says and page aligned, and on memory of zero bytes being a valid start. A [`Part`] keeps what it points into.
 //!
 //! What a rank counts when it is profiled: how often and how long it was in which function, how many
 //! bytes went which way to and from whom, and what it waited for longest.
 //!
 //! ```text
-//! | head 4K: who, when, settings, counters | calls | traffic | longest waits | events | peers 128 B x P |
+//! | head 4K: who, when, settings, counters | calls | traffic | longest waits | events | peers 512 B x P |
 //! ```
 //! The block lies in the job's segment, or in a file of its own where another launcher started the job;
 //! either keeps what was counted when the rank is killed. Only its rank writes it. Readers believe
@@ -16,7 +16,10 @@
 #![allow(unsafe_code)]
 
 use super::layout::PAGE;
+use super::ring::INLINE;
+use std::ops::Deref;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Functions that are told apart, by number.
@@ -33,7 +36,7 @@ pub const VALUES: usize = 64;
 pub const NAME: usize = 1024;
 
 /// "nmprofil" and the version of the block's format.
-const MAGIC: u64 = u64::from_le_bytes(*b"nmprof\x00\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"nmprof\x00\x02");
 
 /// The way of bytes from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +83,9 @@ pub enum Kind {
 /// Kinds of bytes.
 pub const KINDS: usize = 2;
 
+/// The kinds and what they are called.
+pub const KIND_NAMES: [(Kind, &str); KINDS] = [(Kind::Message, "message"), (Kind::Inside, "inside")];
+
 /// A number and the bytes that go with it.
 #[repr(C)]
 #[derive(Debug, Default)]
@@ -96,14 +102,109 @@ impl Amount {
         bump(&self.messages, 1);
         bump(&self.bytes, bytes);
     }
+
+    /// With so much more.
+    fn plus(&self, more: Sum) -> Sum {
+        more.and(
+            self.messages.load(Ordering::Relaxed),
+            self.bytes.load(Ordering::Relaxed),
+        )
+    }
+}
+
+/// Messages of the program that went in a slot by the shortest way, by their bytes. One addition for each, since bytes,
+/// classes and paths follow from it.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Few([AtomicU64; INLINE + 1]);
+
+impl Default for Few {
+    fn default() -> Few {
+        Few([const { AtomicU64::new(0) }; INLINE + 1])
+    }
+}
+
+impl Few {
+    /// Counts a message of `bytes` bytes, at most [`INLINE`].
+    #[inline(always)]
+    pub fn add(&self, bytes: usize) {
+        bump(&self.0[bytes], 1);
+    }
+
+    /// Messages and their bytes in class `class`.
+    fn of(&self, class: usize) -> Sum {
+        let bytes = (least(class)..=most(class)).take_while(|&bytes| bytes <= INLINE as u64);
+        bytes.fold(Sum::default(), |sum, bytes| {
+            let messages = self.0[bytes as usize].load(Ordering::Relaxed);
+            sum.and(messages, messages.wrapping_mul(bytes))
+        })
+    }
+
+    /// All messages and their bytes.
+    pub fn sum(&self) -> Sum {
+        (0..=class(INLINE as u64)).fold(Sum::default(), |sum, class| {
+            let part = self.of(class);
+            sum.and(part.messages, part.bytes)
+        })
+    }
+}
+
+/// An [`Amount`] that somebody has read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// How many.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Sum {
+    /// So many more; what is no count, because the memory holds junk, wraps.
+    pub fn and(self, messages: u64, bytes: u64) -> Sum {
+        Sum {
+            messages: self.messages.wrapping_add(messages),
+            bytes: self.bytes.wrapping_add(bytes),
+        }
+    }
+}
+
+/// Short calls of a function that are still to come until something is due.
+#[repr(transparent)]
+#[derive(Debug, Default)]
+pub struct Countdown(AtomicU64);
+
+impl Countdown {
+    /// One less; whether that was the last. From 0 on it takes 2^64 calls.
+    #[inline(always)]
+    pub fn step(&self) -> bool {
+        let left = self.0.load(Ordering::Relaxed).wrapping_sub(1);
+        self.0.store(left, Ordering::Relaxed);
+        left == 0
+    }
+
+    /// How many there were, if it started from 0.
+    pub fn stepped(&self) -> u64 {
+        self.left().wrapping_neg()
+    }
+
+    #[inline]
+    fn left(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, left: u64) {
+        self.0.store(left, Ordering::Relaxed);
+    }
 }
 
 /// One function. Long calls are timed one by one; of a run of short ones one is timed for all.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Call {
-    /// Times it was called.
-    pub count: AtomicU64,
+    /// Times it was called, and those short calls that `left` still has to count: see [`Call::count`].
+    ahead: AtomicU64,
+    /// Counts short calls, which count themselves.
+    pub left: Countdown,
     /// Calls timed for themselves, and their ticks.
     pub timed: AtomicU64,
     /// See [`Call::timed`].
@@ -118,6 +219,14 @@ pub struct Call {
     pub waited: AtomicU64,
     /// The call with this number is timed; the highest bit: it stands for those before.
     next: AtomicU64,
+}
+
+impl Call {
+    /// Times it was called.
+    #[inline]
+    pub fn count(&self) -> u64 {
+        self.ahead.load(Ordering::Relaxed).wrapping_sub(self.left.left())
+    }
 }
 
 /// A long wait.
@@ -154,8 +263,8 @@ pub struct Event {
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub struct Peer {
-    /// Bytes this rank wrote for it, by kind.
-    pub sent: [Amount; KINDS],
+    /// Bytes this rank wrote for it, by kind, without those of `few`.
+    sent: [Amount; KINDS],
     /// Bytes this rank read from its memory, by kind.
     pub read: [Amount; KINDS],
     /// Data it got from this rank in collective operations, as the program says it.
@@ -164,6 +273,19 @@ pub struct Peer {
     pub waits: AtomicU64,
     /// Their ticks.
     pub waited: AtomicU64,
+    /// Messages this rank wrote for it, by their bytes.
+    pub few: Few,
+}
+
+impl Peer {
+    /// What this rank wrote for it.
+    pub fn sent(&self, kind: Kind) -> Sum {
+        let few = match kind {
+            Kind::Message => self.few.sum(),
+            Kind::Inside => Sum::default(),
+        };
+        self.sent[kind as usize].plus(few)
+    }
 }
 
 /// Where a rank stands.
@@ -231,15 +353,15 @@ pub struct Fixed {
     pub head: Head,
     /// By the function's number.
     pub calls: [Call; CALLS],
-    /// By kind, path and class of size; what this rank wrote, or read from another's memory.
-    pub traffic: [[[Amount; CLASSES]; PATHS.len()]; KINDS],
+    /// By kind, path and class of size; what this rank wrote, or read from another's memory, without [`Peer::few`].
+    traffic: [[[Amount; CLASSES]; PATHS.len()]; KINDS],
     /// In no order.
     pub longest: [Wait; LONGEST],
     /// A ring: event number n is at n modulo [`EVENTS`].
     pub events: [Event; EVENTS],
 }
 
-const _: () = assert!(size_of::<Head>() == PAGE && size_of::<Call>() == 64 && size_of::<Peer>() == 128);
+const _: () = assert!(size_of::<Head>() == PAGE && size_of::<Call>() == 128 && size_of::<Peer>() == 512);
 const _: () = assert!(size_of::<Fixed>().is_multiple_of(PAGE));
 
 /// What events are called.
@@ -293,6 +415,54 @@ pub fn class(bytes: u64) -> usize {
 /// The fewest bytes of a class.
 pub fn least(class: usize) -> u64 {
     if class == 0 { 0 } else { 1 << (class - 1) }
+}
+
+/// The most bytes of a class.
+pub fn most(class: usize) -> u64 {
+    if class == 0 {
+        0
+    } else {
+        u64::MAX >> (u64::BITS as usize - class)
+    }
+}
+
+/// Something inside of `T`, at hand, that somebody counts in: one load away, and kept as long as this is.
+pub struct Part<T> {
+    place: NonNull<T>,
+    _keep: Arc<dyn Keep>,
+}
+
+// SAFETY: it gives out shared references only.
+unsafe impl<T: Sync> Send for Part<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Part<T> {}
+
+impl<T> Part<T> {
+    /// The part of `whole` that `pick` finds.
+    pub fn new<W: Keep + 'static>(whole: Arc<W>, pick: impl FnOnce(&W) -> &T) -> Part<T> {
+        Part {
+            place: NonNull::from(pick(&whole)),
+            _keep: whole,
+        }
+    }
+}
+
+impl<T> Clone for Part<T> {
+    fn clone(&self) -> Part<T> {
+        Part {
+            place: self.place,
+            _keep: self._keep.clone(),
+        }
+    }
+}
+
+impl<T> Deref for Part<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: `pick` found it in something that has been shared, and neither moved nor lent for changes, ever since.
+        unsafe { self.place.as_ref() }
+    }
 }
 
 /// What keeps a block's memory.
@@ -352,6 +522,18 @@ impl Block {
     /// Ranks of the job.
     pub fn ranks(&self) -> u32 {
         self.ranks
+    }
+
+    /// What this rank wrote, or read from another's memory, of a kind, a path and a class of size.
+    pub fn traffic(&self, kind: Kind, path: Path, class: usize) -> Sum {
+        let mut few = Sum::default();
+        if (kind, path) == (Kind::Message, Path::Slot) {
+            for peer in 0..self.ranks {
+                let part = self.peer(peer).few.of(class);
+                few = few.and(part.messages, part.bytes);
+            }
+        }
+        self.fixed().traffic[kind as usize][path as usize][class].plus(few)
     }
 
     /// Whether a rank has begun to count here, in this version's format.

@@ -2,7 +2,7 @@
 
 use crate::model::*;
 use mpi::abi::timing::{counter_names, name};
-use mpi::shm::profile::{self, Amount, Block, CALLS, CLASSES, EVENT_NAMES, EVENTS, KINDS, PATHS, Stage};
+use mpi::shm::profile::{self, Amount, Block, CALLS, CLASSES, EVENT_NAMES, EVENTS, KIND_NAMES, PATHS, Stage, Sum};
 use mpi::sys::clock::{Ticks, nanoseconds};
 use mpi::sys::cvar;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -219,7 +219,7 @@ fn process(run: &mut Run, block: &Block, clock: &Clock, start: f64, end: Option<
 /// Function number `at`, if it was called: calls that were timed for themselves, and the others by their samples.
 fn call(block: &Block, at: usize, clock: &Clock) -> Option<Call> {
     let counts = &block.fixed().calls[at];
-    let (count, timed, samples) = (get(&counts.count), get(&counts.timed), get(&counts.samples));
+    let (count, timed, samples) = (counts.count(), get(&counts.timed), get(&counts.samples));
     if count == 0 {
         return None;
     }
@@ -249,13 +249,13 @@ fn matrices(run: &mut Run, block: &Block, clock: &Clock) {
     let both = |amount: &Amount| (get(&amount.messages), get(&amount.bytes));
     for other in 0..run.ranks as usize {
         let peer = block.peer(other as u32);
-        for kind in 0..KINDS {
-            let (sent, read) = (both(&peer.sent[kind]), both(&peer.read[kind]));
-            run.physical.add(me, other, sent.0, sent.1);
+        for (kind, _) in KIND_NAMES {
+            let (sent, read) = (peer.sent(kind), both(&peer.read[kind as usize]));
+            run.physical.add(me, other, sent.messages, sent.bytes);
             run.physical.add(other, me, read.0, read.1);
             // What the program sends is the same either way.
-            if kind == profile::Kind::Message as usize {
-                run.logical.add(me, other, sent.0, sent.1);
+            if kind == profile::Kind::Message {
+                run.logical.add(me, other, sent.messages, sent.bytes);
                 run.logical.add(other, me, read.0, read.1);
             }
         }
@@ -266,23 +266,22 @@ fn matrices(run: &mut Run, block: &Block, clock: &Clock) {
 }
 
 fn traffic(sums: &mut Vec<Traffic>, block: &Block) {
-    for (kind, name) in ["message", "inside"].into_iter().enumerate() {
-        for (path, (_, path_name)) in PATHS.iter().enumerate() {
+    for (kind, name) in KIND_NAMES {
+        for (path, path_name) in PATHS {
             for class in 0..CLASSES {
-                let amount = &block.fixed().traffic[kind][path][class];
-                let (messages, bytes) = (get(&amount.messages), get(&amount.bytes));
+                let Sum { messages, bytes } = block.traffic(kind, path, class);
                 if messages == 0 {
                     continue;
                 }
                 let least = profile::least(class);
-                let same = |sum: &&mut Traffic| sum.kind == name && sum.path == *path_name && sum.least == least;
+                let same = |sum: &&mut Traffic| sum.kind == name && sum.path == path_name && sum.least == least;
                 match sums.iter_mut().find(same) {
                     Some(sum) => (sum.messages, sum.bytes) = (sum.messages + messages, sum.bytes + bytes),
                     None => sums.push(Traffic {
                         kind: name.into(),
-                        path: (*path_name).into(),
+                        path: path_name.into(),
                         least,
-                        most: profile::least(class + 1).wrapping_sub(1),
+                        most: profile::most(class),
                         messages,
                         bytes,
                     }),

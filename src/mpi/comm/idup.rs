@@ -37,8 +37,7 @@ pub fn idup(hold: &mut Hold, comm: &Rc<Comm>) -> Result<(Rc<Comm>, RequestKey)> 
         return Ok((new, request));
     };
     let hidden = Rc::new(pending(hold, local));
-    new.remote = Some(remote.clone());
-    new.local = Some(hidden.clone());
+    new.join(remote.clone(), hidden.clone());
     let new = Rc::new(new);
     let local_tag = coll::next_started_tag(local);
     let low = is_low(&comm.group, remote);

@@ -89,8 +89,7 @@ fn finish(hold: &mut Hold, local: &Rc<Comm>, number: u16, remote: Group) -> Resu
     let hidden = create::agree(hold, local, local.size())?;
     let hidden = local.child(hold.adopt_context(hidden), local.rank, local.group.clone());
     let mut new = local.child(context, local.rank, local.group.clone());
-    new.remote = Some(Rc::new(remote));
-    new.local = Some(Rc::new(hidden));
+    new.join(Rc::new(remote), Rc::new(hidden));
     Ok(new)
 }
 
@@ -127,8 +126,7 @@ pub(super) fn split(hold: &mut Hold, comm: &Rc<Comm>, choice: Choice) -> Result<
     let context = hold.adopt_context(known(number)?);
     let mut new = comm.child(context, hidden.rank, hidden.group.clone());
     let members = there.iter().map(|&rank| remote.world(rank)).collect();
-    new.remote = Some(Rc::new(Group::new(members)));
-    new.local = Some(Rc::new(hidden));
+    new.join(Rc::new(Group::new(members)), Rc::new(hidden));
     Ok(Some(new))
 }
 
