@@ -40,12 +40,6 @@ fn plain(error: Error) -> (Error, Option<Rc<Comm>>) {
     (error, None)
 }
 
-/// Checks the array before anything is done with it.
-pub(super) fn all_named(hold: &Hold, handles: &[MPI_Request]) -> Result<Vec<Named>> {
-    let named_at = |(index, &handle): (usize, &MPI_Request)| named_at(hold, index, handle);
-    handles.iter().enumerate().map(named_at).collect()
-}
-
 /// What the request at `index` of an array names.
 #[inline(always)]
 fn named_at(hold: &Hold, index: usize, handle: MPI_Request) -> Result<Named> {
@@ -55,6 +49,40 @@ fn named_at(hold: &Hold, index: usize, handle: MPI_Request) -> Result<Named> {
 #[cold]
 fn at_index(index: usize, error: Error) -> Error {
     Error::new(error.class(), format!("request {index}: {}", error.text()))
+}
+
+/// The first active request of an array call that is over, if one is; `None` if none is active. Checks every handle, so that
+/// nothing is done when one is wrong.
+pub(super) fn survey(hold: &Hold, handles: &[MPI_Request]) -> Result<Option<Option<usize>>> {
+    let mut found = None;
+    for (index, &handle) in handles.iter().enumerate() {
+        let named = named_at(hold, index, handle)?;
+        if !matches!(found, Some(Some(_))) && named.is_active(hold) {
+            found = Some(named.is_over(hold).then_some(index));
+        }
+    }
+    Ok(found)
+}
+
+/// The first active request that is over, of handles that have been checked.
+pub(super) fn first_over(hold: &Hold, handles: &[MPI_Request]) -> Option<usize> {
+    handles.iter().position(|&handle| is_ready(hold, handle))
+}
+
+/// Whether an active request is over.
+pub(super) fn is_ready(hold: &Hold, handle: MPI_Request) -> bool {
+    let named = Named::of(handle);
+    named.is_active(hold) && named.is_over(hold)
+}
+
+/// Whether all requests of an array call are over, now or after one step. Checks every handle first.
+pub(super) fn poll_all(hold: &mut Hold, handles: &[MPI_Request]) -> Result<bool> {
+    for (index, &handle) in handles.iter().enumerate() {
+        named_at(hold, index, handle)?;
+    }
+    poll(hold, |hold| {
+        handles.iter().all(|&handle| Named::of(handle).is_over(hold))
+    })
 }
 
 /// The requests of an array call, and its outputs.
@@ -76,20 +104,20 @@ pub(super) fn store_nth(statuses: *mut MPI_Status, index: usize, status: &Status
     Ok(())
 }
 
-/// Finishes requests, all of them over, and stores their statuses in a row; `which` tells the index and the name of
-/// the one whose status comes to each of `places`.
+/// Finishes requests, all of them over, and stores their statuses in a row; `which` tells the index of the one whose
+/// status comes to each of `places`.
 #[inline(always)]
 fn finish_all(
     hold: &mut Hold,
     handles: &mut [MPI_Request],
     places: std::ops::Range<usize>,
-    which: impl Fn(&[MPI_Request], usize) -> (usize, Named),
+    which: impl Fn(usize) -> usize,
     statuses: *mut MPI_Status,
 ) -> std::result::Result<(), (Error, Option<Rc<Comm>>)> {
     let mut failed = None;
     for place in places {
-        let (index, named) = which(handles, place);
-        let handle = &mut handles[index];
+        let handle = &mut handles[which(place)];
+        let named = Named::of(*handle);
         if failed.is_none()
             && let Named::Key(key) = named
             && let Some(stored) = request::finish_plain(hold, key, |status| store_nth(statuses, place, status, None))
@@ -191,13 +219,15 @@ pub unsafe extern "C" fn MPI_Test(request: *mut MPI_Request, flag: *mut c_int, s
 
 /// Whether `over` holds now, or after one step.
 pub(super) fn poll(hold: &mut Hold, over: impl Fn(&Hold) -> bool) -> Result<bool> {
-    if over(hold) {
-        return Ok(true);
-    }
+    Ok(over(hold) || poll_again(hold, |hold| over(hold).then_some(()))?.is_some())
+}
+
+/// What `look`, which has found nothing, finds after one step.
+pub(super) fn poll_again<T>(hold: &mut Hold, look: impl Fn(&Hold) -> Option<T>) -> Result<Option<T>> {
     let moved = hold.progress(None)?;
-    let over = over(hold);
-    hold.in_vain(moved || over);
-    Ok(over)
+    let found = if moved { look(hold) } else { None };
+    hold.in_vain(moved);
+    Ok(found)
 }
 
 /// Waits for all operations. MPI-4.1 §3.7.5.
@@ -225,14 +255,7 @@ pub unsafe extern "C" fn MPI_Waitall(
             Ok(over == handles.len())
         })
         .map_err(plain)?;
-        let which = 0..handles.len();
-        finish_all(
-            hold,
-            handles,
-            which,
-            |handles, index| (index, Named::of(handles[index])),
-            array_of_statuses,
-        )
+        finish_all(hold, handles, 0..handles.len(), |index| index, array_of_statuses)
     })
 }
 
@@ -247,20 +270,12 @@ pub unsafe extern "C" fn MPI_Testall(
 ) -> c_int {
     on_requests("MPI_Testall", |hold| {
         let handles = handles(count, array_of_requests).map_err(plain)?;
-        let named = all_named(hold, handles).map_err(plain)?;
-        let over = poll(hold, |hold| named.iter().all(|one| one.is_over(hold))).map_err(plain)?;
+        let over = poll_all(hold, handles).map_err(plain)?;
         store(flag, "flag", over as c_int).map_err(plain)?;
         if !over {
             return Ok(());
         }
-        let which = 0..named.len();
-        finish_all(
-            hold,
-            handles,
-            which,
-            |_, index| (index, named[index]),
-            array_of_statuses,
-        )
+        finish_all(hold, handles, 0..handles.len(), |index| index, array_of_statuses)
     })
 }
 
@@ -275,29 +290,22 @@ pub unsafe extern "C" fn MPI_Waitany(
 ) -> c_int {
     on_requests("MPI_Waitany", |hold| {
         let handles = handles(count, array_of_requests).map_err(plain)?;
-        let named = all_named(hold, handles).map_err(plain)?;
-        if !named.iter().any(|one| one.is_active(hold)) {
+        let Some(mut found) = survey(hold, handles).map_err(plain)? else {
             store(index, "index", MPI_UNDEFINED).map_err(plain)?;
             return store_empty(status).map_err(plain);
-        }
-        let mut found = None;
+        };
         hold.wait_until(None, |hold| {
-            found = first_over(hold, &named);
+            found = found.or_else(|| first_over(hold, handles));
             Ok(found.is_some())
         })
         .map_err(plain)?;
-        finish_any(hold, handles, &named, found, index, status)
+        finish_any(hold, handles, found, index, status)
     })
-}
-
-pub(super) fn first_over(hold: &Hold, named: &[Named]) -> Option<usize> {
-    named.iter().position(|one| one.is_active(hold) && one.is_over(hold))
 }
 
 fn finish_any(
     hold: &mut Hold,
     handles: &mut [MPI_Request],
-    named: &[Named],
     found: Option<usize>,
     index: *mut c_int,
     status: *mut MPI_Status,
@@ -306,7 +314,8 @@ fn finish_any(
         return store(index, "index", MPI_UNDEFINED).map_err(plain);
     };
     store(index, "index", at as c_int).map_err(plain)?;
-    finish_one(hold, named[at], &mut handles[at], status)
+    let handle = &mut handles[at];
+    finish_one(hold, Named::of(*handle), handle, status)
 }
 
 /// Completes one of several operations if one is over. MPI-4.1 §3.7.5.
@@ -321,39 +330,36 @@ pub unsafe extern "C" fn MPI_Testany(
 ) -> c_int {
     on_requests("MPI_Testany", |hold| {
         let handles = handles(count, array_of_requests).map_err(plain)?;
-        let named = all_named(hold, handles).map_err(plain)?;
-        if !named.iter().any(|one| one.is_active(hold)) {
+        let Some(mut found) = survey(hold, handles).map_err(plain)? else {
             store(index, "index", MPI_UNDEFINED).map_err(plain)?;
             store(flag, "flag", 1).map_err(plain)?;
             return store_empty(status).map_err(plain);
+        };
+        if found.is_none() {
+            found = poll_again(hold, |hold| first_over(hold, handles)).map_err(plain)?;
         }
-        poll(hold, |hold| first_over(hold, &named).is_some()).map_err(plain)?;
-        let found = first_over(hold, &named);
         store(flag, "flag", found.is_some() as c_int).map_err(plain)?;
-        finish_any(hold, handles, &named, found, index, status)
+        finish_any(hold, handles, found, index, status)
     })
 }
 
-pub(super) fn all_over(hold: &Hold, named: &[Named]) -> Vec<(usize, Named)> {
-    let over = |&(_, one): &(usize, Named)| one.is_active(hold) && one.is_over(hold);
-    named.iter().copied().enumerate().filter(over).collect()
-}
-
-/// Stores how many requests are over and which, and finishes them.
-fn finish_some(
-    hold: &mut Hold,
-    handles: &mut [MPI_Request],
-    over: &[(usize, Named)],
+/// Stores how many active requests are over, of which `first` is the first, and which; the latter again.
+pub(super) fn store_over<'a>(
+    hold: &Hold,
+    handles: &[MPI_Request],
+    first: Option<usize>,
     outcount: *mut c_int,
     indices: *mut c_int,
-    statuses: *mut MPI_Status,
-) -> std::result::Result<(), (Error, Option<Rc<Comm>>)> {
-    store(outcount, "outcount", over.len() as c_int).map_err(plain)?;
-    let places = slice_mut(indices, over.len(), "array_of_indices").map_err(plain)?;
-    for (place, (index, _)) in places.iter_mut().zip(over) {
-        *place = *index as c_int;
+) -> Result<&'a [c_int]> {
+    let from = first.unwrap_or(handles.len());
+    let over = || (from..handles.len()).filter(|&index| is_ready(hold, handles[index]));
+    let count = over().count();
+    store(outcount, "outcount", count as c_int)?;
+    let places = slice_mut(indices, count, "array_of_indices")?;
+    for (place, index) in places.iter_mut().zip(over()) {
+        *place = index as c_int;
     }
-    finish_all(hold, handles, 0..over.len(), |_, place| over[place], statuses)
+    Ok(places)
 }
 
 /// Waits for at least one of several operations. MPI-4.1 §3.7.5.
@@ -368,14 +374,22 @@ pub unsafe extern "C" fn MPI_Waitsome(
 ) -> c_int {
     on_requests("MPI_Waitsome", |hold| {
         let handles = handles(incount, array_of_requests).map_err(plain)?;
-        let named = all_named(hold, handles).map_err(plain)?;
-        if !named.iter().any(|one| one.is_active(hold)) {
+        let Some(mut first) = survey(hold, handles).map_err(plain)? else {
             return store(outcount, "outcount", MPI_UNDEFINED).map_err(plain);
-        }
-        hold.wait_until(None, |hold| Ok(first_over(hold, &named).is_some()))
-            .map_err(plain)?;
-        let over = all_over(hold, &named);
-        finish_some(hold, handles, &over, outcount, array_of_indices, array_of_statuses)
+        };
+        hold.wait_until(None, |hold| {
+            first = first.or_else(|| first_over(hold, handles));
+            Ok(first.is_some())
+        })
+        .map_err(plain)?;
+        let over = store_over(hold, handles, first, outcount, array_of_indices).map_err(plain)?;
+        finish_all(
+            hold,
+            handles,
+            0..over.len(),
+            |place| over[place] as usize,
+            array_of_statuses,
+        )
     })
 }
 
@@ -391,12 +405,19 @@ pub unsafe extern "C" fn MPI_Testsome(
 ) -> c_int {
     on_requests("MPI_Testsome", |hold| {
         let handles = handles(incount, array_of_requests).map_err(plain)?;
-        let named = all_named(hold, handles).map_err(plain)?;
-        if !named.iter().any(|one| one.is_active(hold)) {
+        let Some(mut first) = survey(hold, handles).map_err(plain)? else {
             return store(outcount, "outcount", MPI_UNDEFINED).map_err(plain);
+        };
+        if first.is_none() {
+            first = poll_again(hold, |hold| first_over(hold, handles)).map_err(plain)?;
         }
-        poll(hold, |hold| first_over(hold, &named).is_some()).map_err(plain)?;
-        let over = all_over(hold, &named);
-        finish_some(hold, handles, &over, outcount, array_of_indices, array_of_statuses)
+        let over = store_over(hold, handles, first, outcount, array_of_indices).map_err(plain)?;
+        finish_all(
+            hold,
+            handles,
+            0..over.len(),
+            |place| over[place] as usize,
+            array_of_statuses,
+        )
     })
 }

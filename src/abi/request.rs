@@ -5,7 +5,7 @@
 //! (§3.9) and cancelling (§3.8.4).
 #![allow(unsafe_code)]
 
-use super::completion::{all_named, all_over, first_over, poll, store_nth};
+use super::completion::{first_over, poll, poll_again, poll_all, store_nth, store_over, survey};
 use super::constants::*;
 use super::edge::*;
 use super::handle::KEY_MASK;
@@ -191,11 +191,10 @@ pub unsafe extern "C" fn MPI_Request_get_status_all(
 ) -> c_int {
     on_world("MPI_Request_get_status_all", |hold| {
         let handles = slice(array_of_requests, self::count(count, "count")?, "array_of_requests")?;
-        let named = all_named(hold, handles)?;
-        let over = poll(hold, |hold| named.iter().all(|one| one.is_over(hold)))?;
+        let over = poll_all(hold, handles)?;
         store(flag, "flag", over as c_int)?;
-        for (index, one) in named.into_iter().enumerate().filter(|_| over) {
-            let (seen, asked) = look(hold, one);
+        for (index, &handle) in handles.iter().enumerate().filter(|_| over) {
+            let (seen, asked) = look(hold, Named::of(handle));
             store_nth(array_of_statuses, index, &seen, None)?;
             asked?;
         }
@@ -215,18 +214,18 @@ pub unsafe extern "C" fn MPI_Request_get_status_any(
 ) -> c_int {
     on_world("MPI_Request_get_status_any", |hold| {
         let handles = slice(array_of_requests, self::count(count, "count")?, "array_of_requests")?;
-        let named = all_named(hold, handles)?;
-        if !named.iter().any(|one| one.is_active(hold)) {
+        let Some(mut found) = survey(hold, handles)? else {
             store(flag, "flag", 1)?;
             store(index, "index", MPI_UNDEFINED)?;
             return store_empty(status);
+        };
+        if found.is_none() {
+            found = poll_again(hold, |hold| first_over(hold, handles))?;
         }
-        poll(hold, |hold| first_over(hold, &named).is_some())?;
-        let found = first_over(hold, &named);
         store(flag, "flag", found.is_some() as c_int)?;
         store(index, "index", found.map_or(MPI_UNDEFINED, |at| at as c_int))?;
         let Some(at) = found else { return Ok(()) };
-        let (seen, asked) = look(hold, named[at]);
+        let (seen, asked) = look(hold, Named::of(handles[at]));
         store_status(status, &seen)?;
         asked
     })
@@ -244,17 +243,15 @@ pub unsafe extern "C" fn MPI_Request_get_status_some(
 ) -> c_int {
     on_world("MPI_Request_get_status_some", |hold| {
         let handles = slice(array_of_requests, self::count(incount, "incount")?, "array_of_requests")?;
-        let named = all_named(hold, handles)?;
-        if !named.iter().any(|one| one.is_active(hold)) {
+        let Some(mut first) = survey(hold, handles)? else {
             return store(outcount, "outcount", MPI_UNDEFINED);
+        };
+        if first.is_none() {
+            first = poll_again(hold, |hold| first_over(hold, handles))?;
         }
-        poll(hold, |hold| first_over(hold, &named).is_some())?;
-        let over = all_over(hold, &named);
-        store(outcount, "outcount", over.len() as c_int)?;
-        let places = slice_mut(array_of_indices, over.len(), "array_of_indices")?;
-        for (at, (index, one)) in over.into_iter().enumerate() {
-            places[at] = index as c_int;
-            let (seen, asked) = look(hold, one);
+        let over = store_over(hold, handles, first, outcount, array_of_indices)?;
+        for (at, &index) in over.iter().enumerate() {
+            let (seen, asked) = look(hold, Named::of(handles[index as usize]));
             store_nth(array_of_statuses, at, &seen, None)?;
             asked?;
         }
