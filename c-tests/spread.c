@@ -1,6 +1,7 @@
-/* Claim: two pairs of ranks that talk and were all put on one CPU of two move apart (NEARMPI_SPREAD): one of them binds itself
- * to the other CPU and then allows itself all again; `off`: with NEARMPI_SPREAD=0 none does. The library's calls of
- * sched_setaffinity are caught by standing in for it. */
+/* Claim: two pairs of ranks that talk move apart (NEARMPI_SPREAD) when all were put on one CPU of two, and with `mates` when
+ * each pair was put on one: some bind themselves to the other CPU and then allow themselves all again. With `mates` no rank
+ * is on the CPU of its mate afterwards. `off`: with NEARMPI_SPREAD=0 none moves. The library's calls of sched_setaffinity
+ * are caught by standing in for it. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <sched.h>
@@ -45,29 +46,40 @@ static void talk(int messages)
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
-    int off = argc > 1 && strcmp(argv[1], "off") == 0, all = 0, sum[3] = {0};
+    int off = 0, mates = 0, all = 0, sum[3] = {0};
+    for (int i = 1; i < argc; i++) {
+        off |= strcmp(argv[i], "off") == 0;
+        mates |= strcmp(argv[i], "mates") == 0;
+    }
     CHECK(sched_getaffinity(0, sizeof before, &before) == 0 && CPU_COUNT(&before) == 2, "wants two CPUs, has %d", CPU_COUNT(&before));
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &before))
             *(first < 0 ? &first : &second) = cpu;
     cpu_set_t one;
+    int here = mates && my_rank > 1 ? second : first;
     CPU_ZERO(&one);
-    CPU_SET(first, &one);
+    CPU_SET(here, &one);
     /* The kernel may move some before we do: again then. */
-    for (int round = 0; round < (off ? 20 : 200) && !all; round++) {
-        CHECK(bind_me(&one) == 0 && sched_getcpu() == first, "cannot go to CPU %d", first);
+    int round;
+    for (round = 0; round < (off ? 5 : 100) && !all; round++) {
+        CHECK(bind_me(&one) == 0 && sched_getcpu() == here, "cannot go to CPU %d", here);
         OK(MPI_Barrier(MPI_COMM_WORLD));
-        CHECK(bind_me(&before) == 0, "cannot leave CPU %d", first);
+        CHECK(bind_me(&before) == 0, "cannot leave CPU %d", here);
         talk(5000);
+        int cpu = sched_getcpu(), other, apart;
+        OK(MPI_Sendrecv(&cpu, 1, MPI_INT, my_rank ^ 1, 2, &other, 1, MPI_INT, my_rank ^ 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        apart = !mates || cpu != other;
         OK(MPI_Allreduce(&moves, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+        OK(MPI_Allreduce(MPI_IN_PLACE, &apart, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD));
+        all = apart ? all : 0;
     }
     cpu_set_t after;
     CHECK(sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(&before, &after), "other CPUs than before");
     int mine[3] = {moves, released, astray};
     OK(MPI_Allreduce(mine, sum, 3, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     if (my_rank == 0)
-        printf("spread: %d moves\n", sum[0]);
-    CHECK(off ? sum[0] == 0 : sum[0] > 0, "%d moves", sum[0]);
+        printf("spread: %d moves, round %d\n", sum[0], round);
+    CHECK(off ? sum[0] == 0 : all > 0, "%d moves in %d rounds", sum[0], round);
     CHECK(sum[1] == sum[0] && sum[2] == 0, "%d moves, %d of them undone, %d elsewhere", sum[0], sum[1], sum[2]);
     return finish();
 }

@@ -163,6 +163,8 @@ pub struct Channel<B> {
     may: CpuSet,
     /// How often it gave up its CPU.
     given: u32,
+    /// Whom it waited for when it looked where it should be.
+    mate: Option<u32>,
     /// What it has done so far, without what is in `short`.
     counters: Counters,
 }

@@ -134,6 +134,7 @@ impl<B: Bytes> Channel<B> {
             spreads,
             may: if spreads { cpu::mask(0) } else { CpuSet::default() },
             given: 0,
+            mate: None,
             counters: Counters::default(),
             settings,
             segment,

@@ -1,10 +1,13 @@
-//! Ranks that share CPUs keep to equal numbers on each.
+//! Ranks that share CPUs keep to equal numbers on each, and apart from the rank that they wait for.
 //!
 //! A rank that waits gives its CPU up again and again, and the kernel takes a CPU on which only such a rank runs for as
 //! busy as one with three: four ranks on two CPUs stay as one and three for long, and everything that all take part in
 //! needs three changes of place, one after the other, instead of two and two side by side. So each rank says on which
 //! CPU it waits, and the last rank of a CPU with at least two more than another moves there. What it may run on
 //! afterwards is what it was before, so the kernel stays free.
+//!
+//! Two ranks that send each other messages on one CPU need a change of place for each. So the second of them moves to a
+//! CPU that is no fuller, if it waits for the same rank at two looks, and no rank moves to that of the one it waits for.
 
 use super::{Bytes, Channel};
 use crate::sys::cpu;
@@ -14,23 +17,25 @@ use crate::sys::cpuset::CpuSet;
 const EVERY: u32 = 256;
 
 impl<B: Bytes> Channel<B> {
-    /// This rank waits and gives up its CPU; now and then it goes to another one.
+    /// This rank waits, for rank `mate` if that is known, and gives up its CPU; now and then it goes to another one.
     #[inline]
-    pub fn spread(&mut self) {
+    pub fn spread(&mut self, mate: Option<u32>) {
         self.given = self.given.wrapping_add(1);
         if self.spreads && self.given.is_multiple_of(EVERY) {
-            self.move_on();
+            self.move_on(mate);
         }
     }
 
     #[cold]
-    fn move_on(&mut self) {
+    fn move_on(&mut self, mate: Option<u32>) {
         self.seen();
+        let before = std::mem::replace(&mut self.mate, mate);
+        let mate = mate.filter(|_| before == mate).map(|mate| mate as usize);
         let bells = (0..self.segment.ranks()).map(|rank| &self.segment.rank(rank).bell);
         // Those who sleep need no CPU.
         let places: Vec<Option<u32>> = bells.map(|bell| bell.cpu().filter(|_| !bell.is_set())).collect();
         // What it was when this was asked last is good enough for most times, in which there is nothing to do.
-        let Some(to) = better(&places, self.me as usize, &self.may) else {
+        let Some(to) = better(&places, self.me as usize, mate, &self.may) else {
             return;
         };
         let may = cpu::mask(0);
@@ -42,16 +47,22 @@ impl<B: Bytes> Channel<B> {
     }
 }
 
-/// The CPU out of `may` to which rank `me` should go: the emptiest, if it has two ranks fewer than `me`'s, of which `me`
-/// is the last. `places` are the CPUs on which ranks are, where known.
-fn better(places: &[Option<u32>], me: usize, may: &CpuSet) -> Option<usize> {
+/// The CPU out of `may` to which rank `me`, which waits for `mate`, should go: the emptiest, if it has two ranks fewer than
+/// `me`'s, of which `me` is the last, or no more and `mate` is on `me`'s; never `mate`'s. `places` are the CPUs on which
+/// ranks are, where known.
+fn better(places: &[Option<u32>], me: usize, mate: Option<usize>, may: &CpuSet) -> Option<usize> {
     let here = places[me]?;
-    if places[me + 1..].contains(&Some(here)) {
+    let mate = mate.filter(|&mate| mate != me);
+    let with_mate = mate.and_then(|mate| *places.get(mate)?);
+    let leaves = with_mate == Some(here) && mate < Some(me);
+    if !leaves && places[me + 1..].contains(&Some(here)) {
         return None;
     }
     let on = |cpu: u32| places.iter().filter(|&&place| place == Some(cpu)).count();
-    let (count, to) = may.iter().map(|cpu| (on(cpu as u32), cpu)).min()?;
-    (count + 2 <= on(here)).then_some(to)
+    let others = may.iter().filter(|&cpu| with_mate != Some(cpu as u32));
+    let (count, to) = others.map(|cpu| (on(cpu as u32), cpu)).min()?;
+    let fewer = if leaves { 0 } else { 2 };
+    (count + fewer <= on(here)).then_some(to)
 }
 
 #[cfg(test)]
@@ -66,18 +77,40 @@ mod tests {
     fn the_last_rank_of_a_crowd_goes_where_there_is_room() {
         let both = CpuSet::parse("0-1").unwrap();
         let places = on(&[0, 0, 1, 0]);
-        assert_eq!(better(&places, 3, &both), Some(1));
-        assert!((0..3).all(|rank| better(&places, rank, &both).is_none()));
+        assert_eq!(better(&places, 3, None, &both), Some(1));
+        assert!((0..3).all(|rank| better(&places, rank, None, &both).is_none()));
         // Nobody is counted who sleeps, or whose place is not known.
-        assert_eq!(better(&on(&[0, 0, -1, -1]), 1, &both), Some(1));
-        assert_eq!(better(&on(&[0, 0, -1, -1]), 3, &both), None);
+        assert_eq!(better(&on(&[0, 0, -1, -1]), 1, None, &both), Some(1));
+        assert_eq!(better(&on(&[0, 0, -1, -1]), 3, None, &both), None);
     }
 
     #[test]
     fn ranks_stay_that_are_spread_or_bound() {
         let both = CpuSet::parse("0-1").unwrap();
-        assert_eq!(better(&on(&[0, 1, 0, 1]), 2, &both), None);
-        assert_eq!(better(&on(&[0, 1, 0]), 2, &both), None);
-        assert_eq!(better(&on(&[0, 0, 0]), 2, &CpuSet::parse("0").unwrap()), None);
+        assert_eq!(better(&on(&[0, 1, 0, 1]), 2, None, &both), None);
+        assert_eq!(better(&on(&[0, 1, 0]), 2, None, &both), None);
+        assert_eq!(better(&on(&[0, 0, 0]), 2, None, &CpuSet::parse("0").unwrap()), None);
+    }
+
+    #[test]
+    fn mates_part_and_stay_apart() {
+        let both = CpuSet::parse("0-1").unwrap();
+        let go = |cpus: &[i32], me: usize| better(&on(cpus), me, Some(me ^ 1), &both);
+        // Two pairs, each on a CPU: one of a pair goes, and then one of the other, whoever is first.
+        let together = [0, 0, 1, 1];
+        assert_eq!([0, 1, 2, 3].map(|me| go(&together, me)), [None, Some(1), None, Some(0)]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|me| go(&[0, 1, 1, 1], me)),
+            [None, None, None, Some(0)]
+        );
+        assert_eq!(
+            [0, 1, 2, 3].map(|me| go(&[0, 0, 1, 0], me)),
+            [None, Some(1), None, None]
+        );
+        assert_eq!([0, 1, 2, 3].map(|me| go(&[0, 1, 1, 0], me)), [None; 4]);
+        // Nobody leaves for a fuller CPU, or for the one where the mate is; a rank waits for itself in vain.
+        assert_eq!(go(&[0, 0, 1, 1, 1], 1), None);
+        assert_eq!(better(&on(&[1, 0, 0, 0]), 3, Some(0), &both), None);
+        assert_eq!(better(&on(&[0, 1]), 0, Some(0), &both), None);
     }
 }

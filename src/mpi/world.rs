@@ -310,7 +310,7 @@ impl Hold<'_> {
                     self.breathe();
                 }
                 Next::Yield => {
-                    self.engine.channel.spread();
+                    self.engine.channel.spread(first);
                     self.released(cpu::give_way);
                 }
                 Next::Sleep => self.sleep(done)?,
