@@ -38,6 +38,42 @@ static void nonblocking(void)
     free(mine), free(sum), free(all), free(cast), free(scanned);
 }
 
+/* Many short ones under way, more than any table of the library is long, in place or not, with a blocking one in between,
+ * completed in another order on every rank. */
+static void many(void)
+{
+    enum { MANY = 90 };
+    int mine[MANY][4], sum[MANY][4], cast[MANY];
+    int *all = need((size_t)MANY * n_ranks * sizeof(int));
+    MPI_Request requests[3 * MANY];
+    for (int k = 0; k < MANY; k++) {
+        int *of = all + k * n_ranks;
+        for (int i = 0; i < 4; i++)
+            mine[k][i] = sum[k][i] = value(my_rank, i) + k;
+        cast[k] = my_rank == k % n_ranks ? k : -1;
+        for (int r = 0; r < n_ranks; r++)
+            of[r] = my_rank * 100 + k;
+        OK(MPI_Iallreduce(k % 2 ? MPI_IN_PLACE : mine[k], sum[k], 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[3 * k]));
+        OK(MPI_Ibcast(&cast[k], 1, MPI_INT, k % n_ranks, MPI_COMM_WORLD, &requests[3 * k + 1]));
+        OK(MPI_Ialltoall(MPI_IN_PLACE, 1, MPI_INT, of, 1, MPI_INT, MPI_COMM_WORLD, &requests[3 * k + 2]));
+        if (k == 60) {
+            int one = 1, ranks = 0;
+            OK(MPI_Allreduce(&one, &ranks, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+            CHECK(ranks == n_ranks, "%d ranks", ranks);
+        }
+    }
+    for (int turn = 0; turn < 3 * MANY; turn++)
+        OK(MPI_Wait(&requests[(turn * 7 + my_rank * 31) % (3 * MANY)], MPI_STATUS_IGNORE));
+    for (int k = 0; k < MANY; k++) {
+        CHECK(cast[k] == k, "cast[%d] = %d", k, cast[k]);
+        for (int i = 0; i < 4; i++)
+            CHECK(sum[k][i] == sum_to(n_ranks, i) + k * n_ranks, "sum[%d][%d] = %d", k, i, sum[k][i]);
+        for (int r = 0; r < n_ranks; r++)
+            CHECK(all[k * n_ranks + r] == r * 100 + k, "all[%d][%d] = %d", k, r, all[k * n_ranks + r]);
+    }
+    free(all);
+}
+
 /* Two persistent operations, started in opposite orders on even and odd ranks. */
 static void persistent(void)
 {
@@ -110,6 +146,7 @@ int main(int argc, char **argv)
 {
     start(&argc, &argv);
     nonblocking();
+    many();
     persistent();
     if (n_ranks > 1)
         between_groups();

@@ -126,7 +126,7 @@ fuzz_target!(|input: &[u8]| {
                 let (comm, len) = (other.world.clone(), len.min(8 << 10));
                 let mut bytes = vec![1; len];
                 is_sane = bcast_bytes(&mut other, &comm, 1, &mut bytes).is_ok();
-                let board = job.segment.board(1, 0).unwrap();
+                let board = job.segment.board(1, 0, false).unwrap();
                 let turns = [1, 2, 3, 4].map(|turn| board.slot(turn).turn().load(std::sync::atomic::Ordering::Relaxed));
                 job.junk(2, place % 96, value);
                 let same = [1, 2, 3, 4].map(|turn| board.slot(turn).turn().load(std::sync::atomic::Ordering::Relaxed))

@@ -13,10 +13,9 @@ use super::op::op as find_op;
 use super::types::*;
 use crate::fail;
 use crate::mpi::coll::call::{self, Task};
-use crate::mpi::coll::machine;
+use crate::mpi::coll::persistent_tag;
 use crate::mpi::coll::plan::{Blocks, Data, Reduction, Root};
 use crate::mpi::coll::signature::Call;
-use crate::mpi::coll::{next_started_tag, persistent_tag};
 use crate::mpi::comm::Comm;
 use crate::mpi::datatype::basic::row_size;
 use crate::mpi::pt2pt::persistent;
@@ -47,9 +46,9 @@ pub fn start(
 ) -> c_int {
     on_comm(name, comm, |hold, comm| {
         slice_mut(request, 1, "request")?;
-        let operation = task(hold, comm)?.plan(hold, comm);
+        let task = task(hold, comm)?;
         hold.hand_out(comm, &hold.noted());
-        let key = machine::start(hold, Rc::new(operation), next_started_tag(comm))?;
+        let key = call::begin(hold, comm, task)?;
         store(request, "request", Object::Request.handle(key))
     })
 }

@@ -51,6 +51,8 @@ pub struct Comm {
     peers: Rc<Group>,
     /// What its members show each other in collective operations, once there has been one.
     pub boards: OnceCell<Option<Rc<Boards>>>,
+    /// The same for nonblocking ones.
+    pub started_boards: OnceCell<Option<Rc<Boards>>>,
     /// Nonblocking and persistent collective operations so far.
     pub started_collectives: Cell<u32>,
     /// Votes cast on it by agreements.
@@ -87,6 +89,7 @@ impl Comm {
             remote,
             peers,
             boards: OnceCell::new(),
+            started_boards: OnceCell::new(),
             started_collectives: Cell::new(0),
             votes: Cell::new(0),
             acknowledged: Cell::new(0),

@@ -24,6 +24,8 @@ pub struct Context {
     number: Cell<u16>,
     /// Blocking collective operations, or rounds of them, so far on the communicator.
     turns: Cell<u64>,
+    /// Nonblocking ones so far that go by boards.
+    started: Cell<u64>,
     segment: Arc<Segment>,
 }
 
@@ -33,6 +35,7 @@ impl Context {
         Context {
             number: Cell::new(number),
             turns: Cell::new(0),
+            started: Cell::new(0),
             segment: segment.clone(),
         }
     }
@@ -51,6 +54,14 @@ impl Context {
         turn
     }
 
+    /// As [`Context::take_turn`], of nonblocking operations, which have turns of their own.
+    #[inline]
+    pub fn take_started_turn(&self) -> u64 {
+        let turn = self.started.get();
+        self.started.set(turn + 1);
+        turn
+    }
+
     /// The turn that comes next.
     #[inline]
     pub fn next_turn(&self) -> u64 {
@@ -66,7 +77,9 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         if self.number.get() != NONE {
-            self.segment.release_context(self.number.get(), self.turns.get());
+            // The next life begins behind both kinds of turns.
+            let turns = self.turns.get() + self.started.get();
+            self.segment.release_context(self.number.get(), turns);
         }
     }
 }

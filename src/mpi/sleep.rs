@@ -100,6 +100,11 @@ impl State {
         }
         let mut count = self.engine.posted.len() + self.engine.channel.open_sends().count();
         let mut is_certain = awaited.is_some_and(|key| self.is_under_way(key));
+        for (key, shown) in self.desk.started.iter().map(|started| started.item()) {
+            let is_first = key.is_some() && awaited == key;
+            first(is_first, shown);
+            (count, is_certain) = (count + 1, is_certain || is_first);
+        }
         if let Awaited::Probe(pattern, peer) = self.engine.awaited {
             items.insert(0, item(pattern, peer, 0));
             (wanted, count, is_certain) = (Some(pattern), count + 1, true);

@@ -7,6 +7,7 @@
 
 use super::attr::Keyvals;
 use super::coll::board::desk::Desk;
+use super::coll::board::started;
 use super::coll::machine::Schedules;
 use super::comm::Comm;
 use super::context::{self, Context};
@@ -338,6 +339,9 @@ impl Hold<'_> {
         let mut moved = super::pt2pt::engine::step(self, first)?;
         if !self.hooks.is_empty() {
             moved |= hooks::call(self);
+        }
+        if !self.desk.started.is_empty() {
+            moved |= started::look(self);
         }
         if moved {
             self.tell_awake();

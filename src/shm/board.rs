@@ -29,6 +29,13 @@ pub const INLINE: usize = 8 * WORDS;
 const WORDS: usize = 14;
 /// Bytes of a rank's scratch memory for what is too long for a slot.
 pub const SCRATCH: usize = 512 << 10;
+/// Contexts, from the first on, that have a second board: for nonblocking operations.
+pub const STARTED: usize = 256;
+/// Bytes that lie ready for each slot of a second board, behind the scratch memory: those of one communicator must never
+/// wait for another's.
+pub const EACH: usize = 1 << 10;
+/// Bytes of all these.
+pub const ROOMS: usize = STARTED * SLOTS * EACH;
 
 /// A rank's board for one communicator.
 #[repr(C, align(128))]

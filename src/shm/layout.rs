@@ -6,7 +6,8 @@
 //! | for each sender:   marks 4K, cells 1M                             (first touched by the sender)
 //! | for each sender:   offers 2M
 //! | fates 128K | for each rank: votes 1M
-//! | for each rank:     a board 2176 bytes for each of 8192 contexts, scratch 512K (first touched by the rank)
+//! | for each rank:     a board 2176 bytes for each of 8192 contexts, another for the first 256, scratch 512K,
+//! |                    rooms 4M (first touched by the rank)
 //! | for each rank:     what it counts when it is profiled (profile.rs)
 //! | for each rank:     zone: memory it shares on demand (zone.rs)
 //! ```
@@ -14,7 +15,7 @@
 //! kernel for that before the ranks start ([`Layout::partitions`]), so it holds whoever touches a page first. The
 //! file is sparse: what nobody writes costs nothing.
 
-use super::board::{Board, SCRATCH};
+use super::board::{Board, ROOMS, SCRATCH, STARTED};
 use super::context::Context;
 use super::fate::{Fate, VOTES, Vote};
 use super::offer::{OFFERS, Offer};
@@ -70,7 +71,8 @@ pub struct Layout {
 const POOL: usize = PAGE + CELLS * CELL;
 const VOTE_TABLE: usize = CONTEXTS * VOTES * size_of::<Vote>();
 const OFFER_TABLE: usize = OFFERS * size_of::<Offer>();
-const BOARDS: usize = BOARDED * size_of::<Board>();
+const BOARDS: usize = (BOARDED + STARTED) * size_of::<Board>();
+const SHOWN: usize = BOARDS + SCRATCH + ROOMS;
 
 impl Layout {
     /// The layout for `ranks` (1 to [`MAX_RANKS`]) ranks.
@@ -94,7 +96,7 @@ impl Layout {
         let fates = offers + p * OFFER_TABLE;
         let votes = fates + CONTEXTS * size_of::<Fate>();
         let boards = votes + p * VOTE_TABLE;
-        let profiles = boards + p * (BOARDS + SCRATCH);
+        let profiles = boards + p * SHOWN;
         let len = profiles + p * profile::len(ranks);
         Layout {
             ranks,
@@ -163,7 +165,7 @@ impl Layout {
             part("pool", self.pool(owner), POOL),
             part("offers", self.offers(owner), OFFER_TABLE),
             part("votes", self.votes(owner), VOTE_TABLE),
-            part("boards", self.boards(owner), BOARDS + SCRATCH),
+            part("boards", self.boards(owner), SHOWN),
         ]
     }
 
@@ -172,9 +174,16 @@ impl Layout {
         self.offers + owner as usize * OFFER_TABLE
     }
 
-    /// `owner`'s boards, one for each of [`BOARDED`] contexts; its scratch memory lies behind.
+    /// `owner`'s board for `context`, the one for nonblocking operations if `started`, if there is one.
+    pub fn board(&self, owner: u32, context: usize, started: bool) -> Option<usize> {
+        let (first, number) = if started { (BOARDED, STARTED) } else { (0, BOARDED) };
+        (context < number).then(|| self.boards(owner) + (first + context) * size_of::<Board>())
+    }
+
+    /// `owner`'s boards, one for each of [`BOARDED`] contexts and then one for each of [`STARTED`]; its scratch memory
+    /// and the rooms of the latter lie behind.
     pub fn boards(&self, owner: u32) -> usize {
-        self.boards + owner as usize * (BOARDS + SCRATCH)
+        self.boards + owner as usize * SHOWN
     }
 
     /// `owner`'s scratch memory.
@@ -210,7 +219,7 @@ mod tests {
             assert_eq!(layout.offers(last) + OFFER_TABLE, layout.fates());
             assert_eq!(layout.fates() + CONTEXTS * size_of::<Fate>(), layout.votes(0));
             assert_eq!(layout.votes(last) + VOTE_TABLE, layout.boards(0));
-            assert_eq!(layout.scratch(last) + SCRATCH, layout.profile(0));
+            assert_eq!(layout.scratch(last) + SCRATCH + ROOMS, layout.profile(0));
             assert_eq!((layout.boards(last) % PAGE, layout.scratch(0) % PAGE), (0, 0));
             assert_eq!(layout.profile(0) % PAGE, 0);
             assert_eq!(layout.profile(last) + profile::len(ranks), layout.len);

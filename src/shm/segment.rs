@@ -10,7 +10,7 @@ use super::board::{Board, Place};
 use super::context::{Context, REUSED};
 use super::doing::Doing;
 use super::fate::{Fate, VOTES, Vote};
-use super::layout::{BOARDED, CONTEXTS, Layout, MAX_RANKS, PAGE};
+use super::layout::{CONTEXTS, Layout, MAX_RANKS, PAGE};
 use super::offer::{OFFERS, Offer};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::waiting::Waiting;
@@ -478,14 +478,14 @@ impl Segment {
         Some(unsafe { self.at::<Offer>(at).as_ref() })
     }
 
-    /// The board of `owner` for `context`, if that has boards. The caller keeps the segment for as long as it uses it.
+    /// The board of `owner` for `context`, the one for nonblocking operations if `started`, if there is one. The caller
+    /// keeps the segment for as long as it uses it.
     ///
     /// # Panics
     /// When there is no such rank.
-    pub fn board(&self, owner: u32, context: u16) -> Option<Place<Board>> {
+    pub fn board(&self, owner: u32, context: u16, started: bool) -> Option<Place<Board>> {
         assert!(owner < self.layout.ranks);
-        let index = Some(usize::from(context)).filter(|&index| index < BOARDED)?;
-        let at = self.layout.boards(owner) + index * size_of::<Board>();
+        let at = self.layout.board(owner, context.into(), started)?;
         // SAFETY: the board lies within the mapping, whose keeping is the caller's promise.
         Some(unsafe { Place::new(self.at(at)) })
     }

@@ -109,6 +109,8 @@ cvars! {
         "bytes of a rank up to which a broadcast, a gather, a prefix reduction or an allreduce of two ranks goes by boards, in pieces of BOARD_MAX; a reduction up to four times that, as a broadcast where ranks share CPUs; reductions of two ranks at any length unless it is 0 (the same for all ranks)";
     board_direct "BOARD_DIRECT" 16384 0..=65536
         "bytes for others up to which an allgather, alltoall or scatter, or a broadcast of two ranks, shows them where each rank has a CPU; else up to BOARD_MAX (the same for all ranks)";
+    board_started "BOARD_STARTED" 1 0..=1
+        "1: nonblocking collectives in which no rank shows more than 1024 bytes go by boards too; 0: by messages (the same for all ranks)";
     board_one_copy "BOARD_ONE_COPY" 1 0..=2
         "longer data of a blocking collective are copied once by whoever needs them: 0: never; 1: where each rank has a CPU, but in a broadcast of more than two ranks, a gather, scan or reduction to one rank; 2: always (the same for all ranks)";
     share_min "SHARE_MIN" 8192 0..=1073741824

@@ -3,14 +3,15 @@
 
 use super::args::{Blocks, Data, Reduction, Root, reduction_signature};
 use super::board::reductions::{self, Elements};
-use super::board::{self, Boards, Where, long, long_reductions, moves};
+use super::board::{self, Boards, Where, long, long_reductions, moves, started};
 use super::machine::{self, Operation, is_crowded};
-use super::plan;
 use super::signature::{Call, Signature};
+use super::{next_started_tag, plan};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::engine::CAREFUL;
+use crate::mpi::request::RequestKey;
 use crate::mpi::world::Hold;
 use std::rc::Rc;
 
@@ -74,6 +75,48 @@ pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
     }
     let operation = task.plan(hold, comm);
     machine::run(hold, operation)
+}
+
+/// Starts `task` and returns its request.
+///
+/// # Errors
+/// As [`machine::start`]; `Other`: a member is in another call.
+pub fn begin(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<RequestKey> {
+    if let Some(signature) = started::signature(hold, comm, &task) {
+        return started::start(hold, comm, task, signature);
+    }
+    let operation = task.plan(hold, comm);
+    machine::start(hold, Rc::new(operation), next_started_tag(comm))
+}
+
+/// What a task of `size` ranks says of itself if no rank shows more than `most` bytes, nor nothing, in it; all members
+/// decide alike.
+pub fn short_signature(task: &Task, size: usize, most: usize) -> Option<Signature> {
+    let fits = |len: usize| len <= most;
+    let reduction = |call, reduction| {
+        let len = Elements::of(reduction)?.size();
+        (len > 0 && fits(len)).then(|| reduction_signature(call, reduction))
+    };
+    match task {
+        Task::Barrier(call) => Some(Signature::of(*call)),
+        Task::Bcast(Root::Rank(root), data) => fits(data.len()).then(|| bcast_signature(*root, data.len())),
+        Task::Allreduce(arguments) => reduction(Call::Allreduce, arguments),
+        Task::Reduce(Root::Rank(root), arguments) => Some(reduction(Call::Reduce, arguments)?.with((*root).into())),
+        Task::ReduceScatter(arguments, _) => reduction(Call::ReduceScatter, arguments),
+        Task::Scan(arguments, false) => reduction(Call::Scan, arguments),
+        Task::Scan(arguments, true) => reduction(Call::Exscan, arguments),
+        Task::Gather(Root::Rank(root), send, recv, true) => {
+            let len = block(send.as_ref(), recv.as_ref())?;
+            fits(len).then(|| Signature::of(Call::Gather).with((*root).into()))
+        }
+        Task::Scatter(Root::Rank(root), send, recv, true) => {
+            let len = block(recv.as_ref(), send.as_ref())?;
+            fits(len.saturating_mul(size)).then(|| Signature::of(Call::Scatter).with((*root).into()))
+        }
+        Task::Allgather(_, recv) => fits(recv.largest()).then(|| Signature::of(Call::Allgather)),
+        Task::Alltoall(_, recv) => fits(recv.block()?.saturating_mul(size)).then(|| Signature::of(Call::Alltoall)),
+        _ => None,
+    }
 }
 
 /// The boards of `comm`, if they are open and nothing needs a longer look: no dead rank, no check, no profile.

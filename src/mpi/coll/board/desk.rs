@@ -2,6 +2,7 @@
 //! threads wait for.
 
 use super::Boards;
+use super::started::Started;
 use crate::shm::board::{Board, Place, SCRATCH};
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
@@ -21,6 +22,8 @@ pub struct Desk {
     next_wait: u64,
     /// Pieces of scratch memory that somebody may still read, by address.
     lying: Vec<Piece>,
+    /// Nonblocking operations under way.
+    pub started: Vec<Started>,
     /// Room for blocks on their way through the cache; whoever uses it takes it and brings it back.
     pub blocks: Vec<u8>,
 }

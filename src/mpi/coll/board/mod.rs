@@ -8,7 +8,8 @@
 //! has to run only once.
 //!
 //! An operation takes a *turn* of the communicator (a long one several): it shows, sees what it waits
-//! for, and finishes. Nonblocking and persistent operations run as schedules, which take turns as well.
+//! for, and finishes. Short nonblocking operations have boards and turns of their own ([`started`]). Long nonblocking
+//! ones and persistent ones run as schedules.
 //!
 //! | module | owns |
 //! |---|---|
@@ -16,6 +17,7 @@
 //! | [`far`] | what is too long to be shown: one copy out of its owner's memory |
 //! | [`moves`] | operations that move data |
 //! | [`reductions`] | operations that compute |
+//! | [`started`] | short nonblocking operations |
 //! | [`long`], [`long_reductions`] | the same for long data, and for lengths that not all ranks know |
 #![allow(unsafe_code)]
 
@@ -25,6 +27,9 @@ pub mod long;
 pub mod long_reductions;
 pub mod moves;
 pub mod reductions;
+pub mod started;
+#[cfg(test)]
+mod started_tests;
 #[cfg(test)]
 mod tests;
 
@@ -38,13 +43,13 @@ use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::pt2pt::engine::fault;
 use crate::mpi::world::Hold;
-use crate::shm::board::{Board, INLINE, Note, Place, SCRATCH, SLOTS};
+use crate::shm::board::{Board, EACH, INLINE, Note, Place, ROOMS, SCRATCH, SLOTS};
 use crate::shm::profile::Path;
 use crate::shm::segment::Segment;
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
 use desk::Wait;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -70,6 +75,14 @@ pub struct Boards {
     through: Cell<u64>,
     /// The turn that each of my slots shows.
     shown: [Cell<u64>; SLOTS],
+    /// Of nonblocking operations: where the rooms of their slots begin in scratch memory.
+    rooms: Option<usize>,
+    /// The turn that shows next: what is not shown yet keeps its slot.
+    next: Cell<u64>,
+    /// All turns up to this one are over here.
+    over: Cell<u64>,
+    /// Later ones that are over.
+    early: RefCell<Vec<u64>>,
     /// The memory of all this.
     segment: Arc<Segment>,
     /// Which way operations go.
@@ -135,20 +148,31 @@ pub struct View {
 /// [`BOARDED`](crate::shm::layout::BOARDED) contexts.
 #[inline]
 pub fn of<'a>(hold: &Hold, comm: &'a Comm) -> Option<&'a Rc<Boards>> {
-    comm.boards.get_or_init(|| Boards::open(hold, comm)).as_ref()
+    comm.boards.get_or_init(|| Boards::open(hold, comm, false)).as_ref()
+}
+
+/// As [`of`], for nonblocking operations, with `NEARMPI_BOARD_STARTED`: the first
+/// [`STARTED`](crate::shm::board::STARTED) contexts.
+#[inline]
+pub fn of_started<'a>(hold: &Hold, comm: &'a Comm) -> Option<&'a Rc<Boards>> {
+    comm.started_boards
+        .get_or_init(|| Boards::open(hold, comm, true))
+        .as_ref()
 }
 
 impl Boards {
     #[cold]
-    fn open(hold: &Hold, comm: &Comm) -> Option<Rc<Boards>> {
+    fn open(hold: &Hold, comm: &Comm, started: bool) -> Option<Rc<Boards>> {
         let channel = &hold.engine.channel;
-        if comm.is_inter() || u64::from(comm.size()) > channel.settings().board_ranks {
+        let settings = channel.settings();
+        if comm.is_inter() || u64::from(comm.size()) > settings.board_ranks || (started && settings.board_started == 0)
+        {
             return None;
         }
         let (segment, context) = (channel.segment(), comm.context.number());
         let member = |&world: &u32| {
             Some(Member {
-                board: segment.board(world, context)?,
+                board: segment.board(world, context, started)?,
                 scratch: segment.scratch(world),
                 world,
             })
@@ -160,8 +184,12 @@ impl Boards {
             members: comm.group.members.iter().map(member).collect::<Option<_>>()?,
             through: Cell::new(before),
             shown: Default::default(),
+            rooms: started.then(|| SCRATCH + usize::from(context) * SLOTS * EACH),
+            next: Cell::new(before + 1),
+            over: Cell::new(before),
+            early: RefCell::default(),
             segment: segment.clone(),
-            table: Table::new(channel.settings(), segment.oversubscribed(), comm.size() as usize),
+            table: Table::new(settings, segment.oversubscribed(), comm.size() as usize),
         }))
     }
 
@@ -401,6 +429,9 @@ impl<'a> Turn<'a> {
     }
 
     fn room(&self, hold: &mut Hold, len: usize) -> Result<usize> {
+        if let Some(rooms) = self.boards.rooms.filter(|_| len <= EACH) {
+            return Ok(rooms + self.number as usize % SLOTS * EACH);
+        }
         loop {
             if let Some(at) = hold.desk.place(len, self.number, self.boards) {
                 return Ok(at);
@@ -446,7 +477,7 @@ impl<'a> Turn<'a> {
             slot.payload().cast_const()
         } else {
             let place = slot.place() as usize;
-            if place > SCRATCH || shown > SCRATCH - place {
+            if place > SCRATCH + ROOMS || shown > SCRATCH + ROOMS - place {
                 return junk();
             }
             member.scratch.address().wrapping_add(place).cast_const()

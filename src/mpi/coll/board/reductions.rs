@@ -82,7 +82,7 @@ impl<'a> Elements<'a> {
 
     /// Shows this rank's operand to ranks that need no element of `kept`, its own part: it is left out, unless the
     /// operand is in place, where the result overwrites it.
-    fn show_to_others(&self, hold: &mut Hold, turn: &Turn, kept: Part) -> Result<()> {
+    pub(super) fn show_to_others(&self, hold: &mut Hold, turn: &Turn, kept: Part) -> Result<()> {
         let operand = self.operand();
         if self.send.is_none() {
             return turn.show(hold, &operand);
@@ -100,7 +100,7 @@ impl<'a> Elements<'a> {
 
     /// Reduces elements `first .. first + count` of what ranks 0 to `last` show into `to`. A rank may have left out
     /// what is its own part, which does not overlap these: `part(rank)`.
-    fn reduce(
+    pub(super) fn reduce(
         &self,
         hold: &mut Hold,
         turn: &Turn,
@@ -124,7 +124,7 @@ impl<'a> Elements<'a> {
     }
 
     /// Reduces what ranks 0 to `last` show, all of it, into the receive buffer.
-    fn reduce_whole(&self, hold: &mut Hold, turn: &Turn, last: u32) -> Result<()> {
+    pub(super) fn reduce_whole(&self, hold: &mut Hold, turn: &Turn, last: u32) -> Result<()> {
         let nothing_left_out = |_| (0, 0);
         self.reduce(hold, turn, last, (0, self.count), self.recv, nothing_left_out)
     }

@@ -2,9 +2,7 @@
 //! their definition, late and early ranks, several communicators and threads, wrong calls.
 
 use crate::mpi::coll::args::{Blocks, Places, Reduction, Root};
-use crate::mpi::coll::call::{Task, perform};
-use crate::mpi::coll::machine::start;
-use crate::mpi::coll::next_started_tag;
+use crate::mpi::coll::call::{Task, begin, perform};
 use crate::mpi::coll::signature::Call;
 use crate::mpi::coll::support::{self, data, int, regular};
 use crate::mpi::comm::{Comm, create};
@@ -13,12 +11,12 @@ use crate::mpi::world::{Hold, World};
 use proptest::prelude::*;
 use std::rc::Rc;
 
-const SUM: u32 = 3;
+pub(super) const SUM: u32 = 3;
 const MAX: u32 = 1;
 const BXOR: u32 = 10;
 
 /// Runs `program` as each rank of a job on `cpus` CPUs, with control variables besides the defaults.
-fn job(ranks: u32, cpus: u32, set: &[(&str, u64)], multiple: bool, program: impl Fn(u32, &World) + Sync) {
+pub(super) fn job(ranks: u32, cpus: u32, set: &[(&str, u64)], multiple: bool, program: impl Fn(u32, &World) + Sync) {
     // What tests do not say themselves.
     let set = [set, &[("NEARMPI_BOARD_ONE_COPY", 2)]].concat();
     support::job(ranks, cpus, &set, multiple, program);
@@ -46,15 +44,15 @@ fn room(counts: &[usize]) -> usize {
     counts.iter().map(|count| count + 1).sum()
 }
 
-fn value(seed: u32, rank: u32, index: usize) -> i32 {
+pub(super) fn value(seed: u32, rank: u32, index: usize) -> i32 {
     (rank as i32 * 1009 + seed as i32 * 31 + 17).wrapping_mul(index as i32 * 7 + 3)
 }
 
-fn values(seed: u32, rank: u32, count: usize) -> Vec<i32> {
+pub(super) fn values(seed: u32, rank: u32, count: usize) -> Vec<i32> {
     (0..count).map(|index| value(seed, rank, index)).collect()
 }
 
-fn combined(op: u32, seed: u32, ranks: u32, count: usize) -> Vec<i32> {
+pub(super) fn combined(op: u32, seed: u32, ranks: u32, count: usize) -> Vec<i32> {
     let combine = |a: i32, b: i32| match op {
         SUM => a.wrapping_add(b),
         MAX => a.max(b),
@@ -66,7 +64,7 @@ fn combined(op: u32, seed: u32, ranks: u32, count: usize) -> Vec<i32> {
 
 /// One step of a program; roots are taken modulo the number of ranks.
 #[derive(Clone, Copy, Debug)]
-enum What {
+pub(super) enum What {
     Barrier,
     Bcast,
     Reduce,
@@ -86,13 +84,13 @@ enum What {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Step {
-    what: What,
-    root: u32,
-    count: usize,
-    op: u32,
-    in_place: bool,
-    seed: u32,
+pub(super) struct Step {
+    pub(super) what: What,
+    pub(super) root: u32,
+    pub(super) count: usize,
+    pub(super) op: u32,
+    pub(super) in_place: bool,
+    pub(super) seed: u32,
 }
 
 const WHATS: [What; 16] = [
@@ -129,12 +127,12 @@ fn steps(longest: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-fn reduction(hold: &Hold, op: u32, send: Option<&mut [i32]>, recv: &mut [i32], count: usize) -> Reduction {
+pub(super) fn reduction(hold: &Hold, op: u32, send: Option<&mut [i32]>, recv: &mut [i32], count: usize) -> Reduction {
     support::reduction(send, recv, count, hold.ops.builtin(op).unwrap().clone())
 }
 
 /// Does `step` and compares with its definition.
-fn take(hold: &mut Hold, comm: &Rc<Comm>, step: Step) {
+pub(super) fn take(hold: &mut Hold, comm: &Rc<Comm>, step: Step) {
     let Step {
         what,
         count,
@@ -297,10 +295,7 @@ fn take(hold: &mut Hold, comm: &Rc<Comm>, step: Step) {
             let mut ints = values(seed, root, if rank == root { count } else { 0 });
             ints.resize(count, -1);
             let tasks = [Task::Allreduce(first), Task::Bcast(Root::Rank(root), data(&mut ints))];
-            let requests = tasks.map(|task| {
-                let operation = task.plan(hold, comm);
-                start(hold, Rc::new(operation), next_started_tag(comm)).unwrap()
-            });
+            let requests = tasks.map(|task| begin(hold, comm, task).unwrap());
             let mut again = mine.clone();
             let second = reduction(hold, op, Some(&mut again), &mut others, count);
             perform(hold, comm, Task::Allreduce(second)).unwrap();
@@ -373,7 +368,7 @@ fn ranks_that_cannot_read_others_get_messages() {
     }
 }
 
-const ANY: Step = Step {
+pub(super) const ANY: Step = Step {
     what: What::Barrier,
     root: 0,
     count: 0,
@@ -453,6 +448,14 @@ fn a_context_in_its_next_life_shows_nothing_old() {
                 ..ANY
             };
             take(&mut hold, &dup, step);
+            take(
+                &mut hold,
+                &dup,
+                Step {
+                    what: What::Started,
+                    ..step
+                },
+            );
         }
     });
 }
@@ -477,8 +480,13 @@ fn threads_use_communicators_of_their_own() {
                         for seed in 0..400 {
                             let mut hold = world.hold();
                             let comm = hold.comms.get(key).unwrap().clone();
-                            let what = [What::Barrier, What::Allreduce, What::Bcast, What::Alltoall]
-                                [(seed as usize + number) % 4];
+                            let what = [
+                                What::Barrier,
+                                What::Allreduce,
+                                What::Bcast,
+                                What::Alltoall,
+                                What::Started,
+                            ][(seed as usize + number) % 5];
                             let count = [3, 300][seed as usize % 2];
                             take(
                                 &mut hold,
