@@ -152,9 +152,15 @@ static void settle(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+static const char *multiple;
+const Extra thread_level[] = {{"thread-multiple", NULL, "initialize for MPI_THREAD_MULTIPLE", &multiple}, {0}};
+
 void begin(int *argc, char ***argv, const Benchmark *benchmark, int level)
 {
     int provided;
+    for (int i = 1; benchmark->defaults.extra == thread_level && i < *argc; i++) /* needed before MPI knows options */
+        if (!strcmp((*argv)[i], "--thread-multiple"))
+            level = MPI_THREAD_MULTIPLE;
     running = benchmark;
     program = **argv;
     options = benchmark->defaults;

@@ -32,6 +32,9 @@ typedef struct Extra {
     const char **value;                 /* gets the text of the value, "" for a flag */
 } Extra;
 
+/* The option that raises the thread level, for those that start with MPI_THREAD_SINGLE. */
+extern const Extra thread_level[];
+
 typedef struct {
     const char *title;    /* "MPI Latency Test" */
     const char *column;   /* heading of the value, as OSU writes it */

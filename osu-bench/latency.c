@@ -42,17 +42,11 @@ static double ping_pong(size_t size)
 
 int main(int argc, char **argv)
 {
-    static const char *multiple;
-    static const Extra extra[] = {{"thread-multiple", NULL, "initialize for MPI_THREAD_MULTIPLE", &multiple}, {0}};
     static const Benchmark benchmark = {
         "MPI Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcF",
         {.min = 1, .max = 4 << 20, .iterations = 10000, .iterations_large = 1000, .warmup = 100, .warmup_large = 10,
-         .extra = extra}};
-    int level = MPI_THREAD_SINGLE; /* needed before MPI can be asked for options */
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--thread-multiple"))
-            level = MPI_THREAD_MULTIPLE;
-    begin(&argc, &argv, &benchmark, level);
+         .extra = thread_level}};
+    begin(&argc, &argv, &benchmark, MPI_THREAD_SINGLE);
     if (ranks != 2) {
         if (rank == 0)
             fprintf(stderr, "latency: needs exactly two ranks\n");

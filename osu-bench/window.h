@@ -67,8 +67,9 @@ static inline void await_answer(int peer)
     MPI_Recv(&byte, 1, MPI_CHAR, peer, 101, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-#define WINDOW_DEFAULTS \
-    {.min = 1, .max = 4 << 20, .iterations = 100, .iterations_large = 20, .warmup = 10, .warmup_large = 2, .window = 64}
+#define WINDOW_VALUES \
+    .min = 1, .max = 4 << 20, .iterations = 100, .iterations_large = 20, .warmup = 10, .warmup_large = 2, .window = 64
+#define WINDOW_DEFAULTS {WINDOW_VALUES}
 
 static inline void need_two(const char *program)
 {

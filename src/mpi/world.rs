@@ -177,7 +177,10 @@ impl World {
     pub fn new(state: State, multiple: bool) -> World {
         let segment = state.engine.channel.segment().clone();
         World {
-            gate: multiple.then(Gate::default),
+            gate: multiple.then(|| match state.engine.channel.settings().gate_bias {
+                0 => Gate::default(),
+                _ => Gate::owned(),
+            }),
             nap: AtomicU32::new(0),
             block: Block::new(&segment, state.engine.channel.me()),
             segment,

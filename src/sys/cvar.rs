@@ -97,6 +97,8 @@ cvars! {
         "looks at the awaited rank's ring before a blocking receive goes through the queues; where ranks share CPUs the most that are tried";
     same_cpu "SAME_CPU" 1 0..=1
         "1: where ranks share CPUs, one that waits for a rank of its own CPU gives way at once; 0: it looks a few times first";
+    gate_bias "GATE_BIAS" 1 0..=1
+        "1: with MPI_THREAD_MULTIPLE the thread that initialized MPI passes without atomic instructions until another one calls MPI; 0: all threads pass alike";
     yields "YIELDS" 200 0..=1000000000
         "yields before a waiting rank sleeps";
     spread "SPREAD" 1 0..=1
