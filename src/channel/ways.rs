@@ -11,7 +11,9 @@
 //!  first epoch (not counted) -> trial: the ways in turn, three rounds, hopeless ones once -> settled for a while
 //!                                 ^--------------------------------------------------------------'
 //! ```
-//! A way replaces the one in use only if it is clearly better. Trials get rarer while they change nothing.
+//! A way replaces the one in use only if it is clearly better. Trials get rarer while they change nothing. Where many
+//! messages are under way at a time an epoch is all of them, and says as much as several short ones: then two rounds do,
+//! and the way in use, too, is tried no more when it is hopeless.
 
 use super::packet::Way;
 use crate::shm::pool::Name;
@@ -24,8 +26,9 @@ const EPOCH: u32 = 8;
 const EPOCH_BYTES: u64 = 256 << 10;
 /// ... and ends with this one even if something is still under way.
 const LONG: u32 = 512;
-/// Rounds of a trial.
+/// Rounds of a trial; an epoch of at least [`HEAVY`] messages makes two of them.
 const ROUNDS: u8 = 3;
+const HEAVY: u32 = 3 * EPOCH;
 /// A challenger that costs more than this much of the best is not tried again in the trial.
 const HOPELESS: f32 = 1.3;
 /// A challenger must cost less than this much of the way in use.
@@ -112,7 +115,7 @@ impl Ways {
             if class.count >= LONG || enough && class.open == 0 && quiet(class.last) {
                 let now = now();
                 let cost = now.saturating_sub(class.since) as f32 / class.bytes.max(1) as f32;
-                class.end_epoch(cost, choice.open);
+                class.end_epoch(cost, class.count >= HEAVY, choice.open);
                 (class.since, class.count, class.bytes, class.last) = (now, 0, 0, None);
             }
         }
@@ -199,7 +202,7 @@ impl Class {
         self.cost.iter().copied().fold(f32::INFINITY, f32::min)
     }
 
-    fn end_epoch(&mut self, cost: f32, open: u8) {
+    fn end_epoch(&mut self, cost: f32, heavy: bool, open: u8) {
         match self.phase {
             Phase::Unused => {}
             Phase::First => {
@@ -222,8 +225,12 @@ impl Class {
                 let way = self.way;
                 let slot = &mut self.cost[way as usize];
                 *slot = slot.min(cost);
-                if way != incumbent && *slot > HOPELESS * self.best() {
-                    alive &= !bit(way);
+                let (best, cost) = (self.best(), self.cost);
+                let tried = |way: &&Way| heavy || **way == self.way && **way != incumbent;
+                for &way in WAYS.iter().filter(tried) {
+                    if cost[way as usize].is_finite() && cost[way as usize] > HOPELESS * best {
+                        alive &= !bit(way);
+                    }
                 }
                 // The one in use goes first in each round.
                 let order = [incumbent]
@@ -232,14 +239,18 @@ impl Class {
                 let mut rest = order.skip_while(|&other| other != way).skip(1);
                 match rest.find(|&other| alive & bit(other) != 0) {
                     Some(next) => self.way = next,
-                    None => (self.way, round) = (incumbent, round + 1),
+                    None => {
+                        let mut order = [incumbent].into_iter().chain(WAYS);
+                        self.way = order.find(|&way| alive & bit(way) != 0).unwrap_or(incumbent);
+                        round += 1 + heavy as u8;
+                    }
                 }
                 self.phase = Phase::Trial {
                     incumbent,
                     alive,
                     round,
                 };
-                if round == ROUNDS || alive & !bit(incumbent) == 0 {
+                if round >= ROUNDS || round > 0 && alive.count_ones() < 2 || alive & !bit(incumbent) == 0 {
                     self.settle(incumbent);
                 }
             }
@@ -371,5 +382,25 @@ mod tests {
             (0..32).for_each(|_| ways.closed(len));
         }
         assert_eq!((first, ways.settled(len)), (Some(Way::Cells), Some(Way::Join)));
+    }
+
+    #[test]
+    fn windows_of_messages_are_judged_after_few_of_them() {
+        // The way that is in use first is hopeless, the other two are close to each other.
+        let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 16);
+        let mut seen = Vec::new();
+        while ways.settled(len).is_none() {
+            let way = ways.choose(len, ALL, |_| true, || clock);
+            seen.push(way);
+            for _ in 1..64 {
+                ways.opened(len);
+                ways.choose(len, ALL, |_| true, || clock);
+            }
+            (1..64).for_each(|_| ways.closed(len));
+            clock += [1_200_000, 300_000, 330_000][way as usize];
+        }
+        let cells = seen.iter().filter(|&&way| way == Way::Cells).count();
+        assert!(seen.len() <= 7 && cells <= 2, "{seen:?}");
+        assert_eq!(ways.settled(len), Some(Way::Pull));
     }
 }
