@@ -80,7 +80,13 @@ fn short(call: Option<usize>, (buf, count, datatype, dest, tag): Arguments, comm
     let envelope = Envelope::program(comm, tag).0;
     let channel = &mut state.engine.channel;
     // SAFETY: the program owns the bytes that it describes.
-    if !matches!(unsafe { channel.push_row(to, envelope, address, len) }, Ok(true)) {
+    let sent = unsafe {
+        match channel.overlaps(len) {
+            true => channel.push_parts(to, envelope, address, len),
+            false => channel.push_row(to, envelope, address, len),
+        }
+    };
+    if sent != Ok(true) {
         return false;
     }
     if channel.meter().is_some() {

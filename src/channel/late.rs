@@ -98,13 +98,24 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Whether a message of `len` bytes to `to`, with a choice of `way`, waits for its receiver.
-    pub(super) fn waits(&self, to: u32, len: usize, way: Way) -> bool {
+    pub(super) fn waits(&mut self, to: u32, len: usize, way: Way) -> bool {
         let offer_min = self.scaled(to, self.settings.offer_min);
         match self.levels[to as usize] {
-            Level::Usual => way != Way::Cells || len >= offer_min,
+            Level::Usual => way != Way::Cells || len >= offer_min && !self.goes_at_once(to, len, offer_min),
             Level::Raised => len >= offer_min.max(self.settings.skew_max as usize),
             Level::Flooded => true,
         }
+    }
+
+    /// Whether a message that could wait goes by value in parts all the same, which saves the answer to an offer: if the
+    /// ring has room for all of it, so that its sender need not wait for a late receiver.
+    fn goes_at_once(&mut self, to: u32, len: usize, offer_min: usize) -> bool {
+        if self.part == 0 || len >= offer_min.saturating_mul(4) {
+            return false;
+        }
+        let part = self.part_of(len) as u32;
+        let out = &mut self.out[to as usize];
+        u32::try_from(len).is_ok_and(|len| out.messages.is_empty() && out.producer.has_room(len, part) == Ok(true))
     }
 
     /// Before a sleep: ends the sends whose messages nobody has taken and that may be kept; whether there were any.
@@ -180,6 +191,7 @@ mod tests {
     #[test]
     fn a_sender_does_as_its_receiver_tells_it() {
         let (mut sender, mut receiver) = channels();
+        sender.settings.offer_min = 16_384;
         let mut bytes = vec![1u8; LEN];
         let at = bytes.as_mut_ptr();
         let (few, many, huge) = (Plain(at, 20_000), Plain(at, 100_000), Plain(at, LEN));

@@ -35,7 +35,7 @@ use late::{Lateness, Level};
 use metering::Short;
 use offers::Offers;
 use outgoing::Out;
-use packet::{OfferId, Offered, Portion, Record, Way, kind};
+use packet::{OfferId, Offered, Part, Portion, Record, Way, kind};
 use pull::Reach;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -117,6 +117,8 @@ pub enum Glance {
         /// How many of them lie in the byte ring.
         outside: u32,
     },
+    /// Part of a message, for [`Channel::part`].
+    Part,
     /// A record for [`Channel::poll`].
     Other,
 }
@@ -131,6 +133,8 @@ pub struct Channel<B> {
     ring_max: usize,
     /// Longest message in a row that takes the short way.
     row_max: usize,
+    /// Bytes of a part of a longer message in the byte ring; 0: such messages go through cells.
+    part: usize,
     out: Vec<Out<B>>,
     /// Destinations with something queued.
     waiting: Vec<u32>,
@@ -260,7 +264,7 @@ impl<B: Bytes> Channel<B> {
     #[inline]
     pub fn consume(&mut self, from: u32) {
         let bytes = match self.rings[from as usize].peek() {
-            Some(header) if header.kind == kind::BYTES => header.len,
+            Some(header) if matches!(header.kind, kind::BYTES | kind::PART | kind::REST) => header.len,
             _ => 0,
         };
         self.leave(from, bytes);
@@ -275,8 +279,11 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Copies a portion's bytes out by calling `copy(offset in the message, bytes, how many)` for each
-    /// cell, and gives the cells back to `from`.
+    /// cell, and gives the cells back to `from`; once for bytes in the ring, which [`Channel::consume`] gives back.
     pub fn empty_cells(&mut self, from: u32, portion: &Portion, mut copy: impl FnMut(usize, *const u8, usize)) {
+        if let Some(bytes) = portion.row {
+            return copy(portion.offset as usize, bytes.as_ptr(), portion.len as usize);
+        }
         let pool = self.segment.pool(from);
         for (index, &cell) in portion.cells[..portion.count].iter().enumerate() {
             let len = (portion.len as usize - index * CELL).min(CELL);
@@ -315,8 +322,17 @@ impl<B: Bytes> Channel<B> {
                 },
                 Err(Junk) => Glance::Other,
             },
+            Some(Header { kind: kind::PART, .. }) => Glance::Part,
             Some(_) => Glance::Other,
         }
+    }
+
+    /// The part of a message that the ring from `from` stands at, with the message's envelope; it lies there until
+    /// [`Channel::leave`]. `None` for anything else.
+    pub fn part(&self, from: u32) -> Option<(u64, Part)> {
+        let ring = &self.rings[from as usize];
+        let header = ring.peek().filter(|header| header.kind == kind::PART)?;
+        Some((ring.envelope(), packet::read_part(ring, header).ok()?))
     }
 
     fn poll_others(&mut self) -> Result<Option<Arrival>, Fault> {
@@ -380,6 +396,22 @@ impl<B: Bytes> Channel<B> {
                 }
                 kind::DATA => {
                     let portion = packet::read_portion(ring, header).map_err(fault)?;
+                    Arrival::Data {
+                        from,
+                        token: envelope as u32,
+                        portion,
+                    }
+                }
+                kind::PART => {
+                    let portion = packet::read_part(ring, header).map_err(fault)?.into();
+                    Arrival::Portion {
+                        from,
+                        envelope,
+                        portion,
+                    }
+                }
+                kind::REST => {
+                    let portion = packet::read_part(ring, header).map_err(fault)?.into();
                     Arrival::Data {
                         from,
                         token: envelope as u32,

@@ -102,7 +102,11 @@ impl<B: Bytes> Channel<B> {
         let rings = (0..ranks).map(|from| unsafe { Consumer::new(segment.ring(me, from), fraction) });
         // SAFETY: as above.
         let pool = unsafe { Pool::new(segment.pool(me)) };
-        let ring_max = (settings.ring_max as usize).min(segment.layout().bytes / 4);
+        let quarter = segment.layout().bytes / 4;
+        let ring_max = (settings.ring_max as usize).min(quarter);
+        let part = settings.ring_part as usize;
+        let in_parts = part > 0 && part <= quarter && ring_max > 0 && !segment.oversubscribed();
+        let part = if in_parts { part } else { 0 };
         let barriers = segment.barriers();
         let spreads = settings.spread != 0 && segment.oversubscribed();
         let (out, rings) = (out.collect(), rings.collect());
@@ -112,6 +116,7 @@ impl<B: Bytes> Channel<B> {
             barriers,
             ring_max,
             row_max: ring_max.min(settings.one_copy_min.min(settings.offer_min) as usize - 1),
+            part,
             out,
             rings,
             pool,
@@ -482,14 +487,50 @@ impl<B: Bytes> Channel<B> {
                 Ok(true)
             }
             What::Message { envelope } => {
-                let whole = self.advance_cells(to, kind::CELLS, envelope, message)?;
+                let (whole, path) = match self.part {
+                    0 => (self.advance_cells(to, kind::CELLS, envelope, message)?, Path::Cells),
+                    _ => (self.advance_parts(to, kind::PART, envelope, message)?, Path::Ring),
+                };
                 if whole {
-                    self.count_sent(Path::Cells, to, envelope, message.end);
+                    self.count_sent(path, to, envelope, message.end);
                 }
                 Ok(whole)
             }
+            What::Stream { token, .. } if self.part > 0 => self.advance_parts(to, kind::REST, token.into(), message),
             What::Stream { token, .. } => self.advance_cells(to, kind::DATA, token.into(), message),
         }
+    }
+
+    /// Bytes of a part of a message of `len` bytes: a quarter, so that both copies overlap, but neither so few that
+    /// starting a copy counts nor more than a quarter of the ring.
+    pub(super) fn part_of(&self, len: usize) -> usize {
+        let quarter = self.segment.layout().bytes / 4;
+        (len / 4).next_multiple_of(self.part).clamp(self.part, quarter)
+    }
+
+    /// Copies parts into the byte ring and announces each, so that the receiver copies one while this rank copies the
+    /// next; true when the message is sent.
+    fn advance_parts(&mut self, to: u32, kind: u8, envelope: u64, message: &mut Outgoing<B>) -> Result<bool, Fault> {
+        let fault = |Junk| Fault { from: to };
+        let part = self.part_of(message.end);
+        while message.position < message.end {
+            let len = (message.end - message.position).min(part);
+            let out = &mut self.out[to as usize];
+            if !out.producer.has_slot().map_err(fault)? {
+                return Ok(false);
+            }
+            let Some(room) = out.producer.reserve(len as u32).map_err(fault)? else {
+                return Ok(false);
+            };
+            // SAFETY: the room was reserved for `len` bytes, and the message has them.
+            unsafe { message.buffer.take(message.position, room.as_ptr(), len) };
+            let record = Record::part(kind, envelope, message.end as u64, message.position as u64, len as u32);
+            out.producer.push(record.header, record.envelope, &record.words[..2]);
+            message.position += len;
+            self.ring_bell(to);
+        }
+        self.counters.ring += 1;
+        Ok(true)
     }
 
     /// Fills cells and announces them, a batch at a time (the first cell alone, so that the receiver
@@ -516,6 +557,7 @@ impl<B: Bytes> Channel<B> {
                 len: 0,
                 cells: [0; CELLS_PER_RECORD],
                 count: 0,
+                row: None,
             };
             while portion.count < batch && message.position < total {
                 let Some((cell, room)) = self.pool.take() else { break };

@@ -8,6 +8,8 @@
 //! Bytes   message       -          envelope        - (the message lies in the byte ring)
 //! Cells   this record   cells      envelope        w0 total length, w1 offset, w2..w5 16-bit cell names
 //! Data    this record   cells      receiver token  as Cells: part of a taken offer
+//! Part    this record   -          envelope        w0 total length, w1 offset; the bytes lie in the byte ring
+//! Rest    this record   -          receiver token  as Part: part of a taken offer
 //! Offer   0             way | row  envelope        w0 length, w1 address, w2 use:32 | descriptor:32
 //! Clear   0             -          receiver token  w0 bytes wanted, w2 use:32 | descriptor:32
 //! Fin     0             -          -               w2 use:32 | descriptor:32
@@ -19,11 +21,12 @@
 //! An Offer's aux has [`Way`] in its upper bits; bit 0 says that the bytes lie in a row at the address. A Joined
 //! says that the sender has copied the last chunk of what a Join asked for, or that it could not copy one.
 //!
-//! Cells and Data records of one message come in order of their offsets; a message may take several.
+//! Cells, Data, Part and Rest records of one message come in order of their offsets; a message may take several.
 
 use crate::shm::offer::CHUNKS;
 use crate::shm::pool::CELL;
 use crate::shm::ring::{Consumer, Header, Junk};
+use std::ptr::NonNull;
 
 /// Cells that one record can name.
 pub const CELLS_PER_RECORD: usize = 16;
@@ -41,6 +44,8 @@ pub mod kind {
     pub const JOIN: u8 = 8;
     pub const JOINED: u8 = 9;
     pub const LEVEL: u8 = 10;
+    pub const PART: u8 = 11;
+    pub const REST: u8 = 12;
 }
 
 /// How the bytes of a large message travel.
@@ -105,7 +110,7 @@ pub struct Join {
     pub chunk: u64,
 }
 
-/// Part of a message in cells.
+/// Part of a message, in cells or in the byte ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Portion {
     /// Bytes of the whole message.
@@ -118,6 +123,34 @@ pub struct Portion {
     pub cells: [u16; CELLS_PER_RECORD],
     /// How many cells.
     pub count: usize,
+    /// Where the bytes lie in the byte ring, until the slot is left; `None`: in the cells.
+    pub row: Option<NonNull<u8>>,
+}
+
+/// Part of a message, in the byte ring until its slot is left.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Bytes of the whole message.
+    pub total: u64,
+    /// Where in the message this part starts.
+    pub offset: u64,
+    /// Bytes in this part.
+    pub len: u32,
+    /// Where they lie.
+    pub at: NonNull<u8>,
+}
+
+impl From<Part> for Portion {
+    fn from(part: Part) -> Portion {
+        Portion {
+            total: part.total,
+            offset: part.offset,
+            len: part.len,
+            cells: [0; CELLS_PER_RECORD],
+            count: 0,
+            row: Some(part.at),
+        }
+    }
 }
 
 impl OfferId {
@@ -134,6 +167,7 @@ impl OfferId {
 }
 
 impl Record {
+    #[inline]
     fn new(kind: u8, aux: u8, len: u32, envelope: u64, words: [u64; 6]) -> Record {
         Record {
             header: Header { kind, aux, len },
@@ -175,6 +209,12 @@ impl Record {
         Record::new(kind::LEVEL, level, 0, 0, [0; 6])
     }
 
+    /// `len` bytes in the byte ring, from `offset` of a message of `total`; `kind` is PART or REST.
+    #[inline]
+    pub fn part(kind: u8, envelope: u64, total: u64, offset: u64, len: u32) -> Record {
+        Record::new(kind, 0, len, envelope, [total, offset, 0, 0, 0, 0])
+    }
+
     /// A portion of a message; `kind` is CELLS or DATA.
     pub fn portion(kind: u8, envelope: u64, portion: &Portion) -> Record {
         let mut words = [portion.total, portion.offset, 0, 0, 0, 0];
@@ -209,7 +249,25 @@ pub fn read_portion(ring: &Consumer, header: Header) -> Result<Portion, Junk> {
         len: header.len,
         cells,
         count,
+        row: None,
     })
+}
+
+/// Reads the part of a message in the slot that `ring` stands at.
+///
+/// # Errors
+/// `Junk` when it has no bytes, more than the byte ring, or more than the message.
+#[inline]
+pub fn read_part(ring: &Consumer, header: Header) -> Result<Part, Junk> {
+    let (total, offset) = (ring.word(0), ring.word(1));
+    let inside = offset
+        .checked_add(u64::from(header.len))
+        .is_some_and(|end| end <= total);
+    if header.len == 0 || !inside || total > isize::MAX as u64 {
+        return Err(Junk);
+    }
+    let (len, at) = (header.len, ring.bytes(header.len)?);
+    Ok(Part { total, offset, len, at })
 }
 
 /// Reads the offer in the slot that `ring` stands at.

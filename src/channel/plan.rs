@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn thresholds_are_lower_for_those_far_away() {
         let (mut sender, _receiver) = channels();
-        sender.settings.way = 1;
+        (sender.settings.way, sender.settings.offer_min) = (1, 16_384);
         let mut bytes = vec![0u8; 60_000];
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
         sender.far[1] = Some(false);

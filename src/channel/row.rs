@@ -4,7 +4,7 @@
 //! The short way out: messages in a row that go through the pair's ring at once, or not this way.
 #![allow(unsafe_code)]
 
-use super::packet::kind;
+use super::packet::{Record, kind};
 use super::{Bytes, Channel, Fault};
 use crate::shm::profile::Path;
 use crate::shm::ring::{Header, INLINE, Junk};
@@ -120,5 +120,119 @@ impl<B: Bytes> Channel<B> {
         }
         self.block.doing.sent(len);
         Ok(true)
+    }
+
+    /// Whether a message of `len` bytes that somebody waits for rather goes by [`Channel::push_parts`].
+    #[inline(always)]
+    pub fn overlaps(&self, len: usize) -> bool {
+        self.part > 0 && len > self.part
+    }
+
+    /// As [`Channel::push_row`], in parts that the receiver copies one after the other while they come: less time for one
+    /// message, more for a window of them.
+    ///
+    /// # Safety
+    /// As [`Channel::push_row`].
+    #[inline(never)]
+    pub unsafe fn push_parts(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
+        let fault = |Junk| Fault { from: to };
+        let part = self.part_of(len);
+        let out = &mut self.out[to as usize];
+        if len > self.row_max || !out.messages.is_empty() {
+            return Ok(false);
+        }
+        if !out.producer.has_room(len as u32, part as u32).map_err(fault)? {
+            return Ok(false);
+        }
+        let mut position = 0;
+        while position < len {
+            let short = (len - position).min(part);
+            let room = out.producer.reserve(short as u32).map_err(fault)?;
+            let room = room.ok_or(Fault { from: to })?;
+            // SAFETY: the caller's promise; the room was reserved for the part.
+            unsafe { copy::bytes(data.add(position), room.as_ptr(), short) };
+            let record = Record::part(kind::PART, envelope, len as u64, position as u64, short as u32);
+            out.producer.push(record.header, record.envelope, &record.words[..2]);
+            if out.peer.bell.ring(self.barriers) {
+                futex::wake_all(out.peer.bell.word());
+            }
+            position += short;
+        }
+        self.counters.ring += 1;
+        self.block.doing.sent(len);
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::joint::tests::channels;
+    use super::super::{Arrival, Glance};
+    use super::*;
+
+    #[test]
+    fn a_message_comes_in_parts_that_can_be_read_before_the_last_is_sent() {
+        let (mut sender, mut receiver) = channels();
+        let message: Vec<u8> = (0..30_000).map(|at| ((at * 7) >> 4) as u8).collect();
+        // SAFETY: the message has so many bytes.
+        let sent = unsafe { sender.push_parts(1, 5, message.as_ptr(), message.len()) };
+        assert_eq!(sent, Ok(true));
+        let mut read = Vec::new();
+        for turn in 0..4 {
+            assert!(matches!(receiver.glance(0), Glance::Part));
+            let (envelope, part) = receiver.part(0).unwrap();
+            assert_eq!((envelope, part.total, part.offset), (5, 30_000, read.len() as u64));
+            // The queues see the same in the last two.
+            if turn > 1 {
+                let Ok(Some(Arrival::Portion { portion, .. })) = receiver.poll(None) else {
+                    panic!("no portion");
+                };
+                receiver.empty_cells(0, &portion, |position, data, len| {
+                    assert_eq!(position, read.len());
+                    // SAFETY: the ring holds so many bytes.
+                    read.extend_from_slice(unsafe { std::slice::from_raw_parts(data, len) });
+                });
+                receiver.consume(0);
+            } else {
+                // SAFETY: as above.
+                read.extend_from_slice(unsafe { std::slice::from_raw_parts(part.at.as_ptr(), part.len as usize) });
+                receiver.leave(0, part.len);
+            }
+        }
+        assert!(read == message && receiver.part(0).is_none());
+    }
+
+    #[test]
+    fn a_message_that_finds_too_little_room_is_not_begun() {
+        let (mut sender, receiver) = channels();
+        let message = vec![1u8; 30_000];
+        // SAFETY: the message has so many bytes.
+        let mut push = || unsafe { sender.push_parts(1, 5, message.as_ptr(), message.len()) };
+        let sent = (0..10).filter(|_| push() == Ok(true)).count();
+        let ring = receiver.segment.layout().bytes;
+        assert!(sent > 0 && sent * message.len() <= ring && (sent + 2) * message.len() > ring);
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_their_message_are_faults() {
+        for (len, total, offset) in [
+            (0, 10, 0),
+            (10, 5, 0),
+            (10, 20, 15),
+            (1 << 30, 1 << 31, 0),
+            (10, u64::MAX, 0),
+            (10, 20, u64::MAX),
+        ] {
+            let (mut sender, mut receiver) = channels();
+            sender
+                .control(1, Record::part(kind::PART, 5, total, offset, len))
+                .unwrap();
+            assert!(receiver.part(0).is_none(), "{len} {total} {offset}");
+            let fault = receiver.poll(None);
+            assert!(
+                matches!(fault, Err(Fault { from: 0 })),
+                "{len} {total} {offset}: {fault:?}"
+            );
+        }
     }
 }

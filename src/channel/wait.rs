@@ -93,6 +93,11 @@ const RETRY: u32 = 8;
 /// with less, two ranks that each try more now and then would have to do so at the same time.
 const FEWEST: u32 = 4;
 
+/// Each so many bytes that a message may have give a wait its looks again, up to so many times: the other ranks get no
+/// answer in the meantime.
+const LOOKS_FOR: usize = 4096;
+const MOST_LONGER: usize = 8;
+
 impl Glances {
     /// For rank `me` of a job in which ranks share CPUs (`shared`) or not.
     pub fn new(settings: &Settings, shared: bool, me: u32) -> Glances {
@@ -116,6 +121,16 @@ impl Glances {
             () => self.now,
         };
         self.granted
+    }
+
+    /// Instead of `looks` for a message of up to `room` bytes, by a rank that has nothing to send on: a long message takes
+    /// longer to come, and waiting in the queues for its first part costs more than the looks, if nobody needs the CPU.
+    #[inline]
+    pub fn longer(&self, looks: u32, room: usize) -> u32 {
+        match self.shared {
+            true => looks,
+            false => looks.saturating_mul((1 + room / LOOKS_FOR).min(MOST_LONGER) as u32),
+        }
     }
 
     /// One time in [`RETRY`].
@@ -276,5 +291,16 @@ mod tests {
         assert_eq!((alone.granted(|| true), shared.granted(|| true)), (64, 0));
         shared.lost();
         assert_eq!(shared.granted(|| false), 64, "nothing was tried, so nothing was lost");
+    }
+
+    #[test]
+    fn long_messages_get_more_looks_where_nobody_needs_the_cpu() {
+        let settings = Settings::read(|_| None).unwrap();
+        let (alone, shared) = (Glances::new(&settings, false, 0), Glances::new(&settings, true, 0));
+        assert_eq!(
+            [8, 16 << 10, 1 << 30].map(|room| alone.longer(64, room)),
+            [64, 320, 512]
+        );
+        assert_eq!(shared.longer(64, 1 << 30), 64);
     }
 }

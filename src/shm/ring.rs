@@ -233,6 +233,25 @@ impl Producer {
         Ok(Some(unsafe { self.place.bytes.add(offset as usize) }))
     }
 
+    /// Whether `len` bytes in parts of `part` bytes, each in a slot of its own, have room now.
+    #[inline]
+    pub fn has_room(&mut self, len: u32, part: u32) -> Result<bool, Junk> {
+        let (mut left, mut end, mut slots) = (len, self.byte_head, 0);
+        while left > 0 {
+            let short = left.min(part);
+            end = end.wrapping_add(self.place.span(end, short).0);
+            (left, slots) = (left - short, slots + 1);
+        }
+        let fits = |producer: &Producer| {
+            end.wrapping_sub(producer.bytes_seen) <= producer.place.byte_count
+                && slots <= producer.limit.wrapping_sub(producer.head)
+        };
+        if !fits(self) {
+            self.refresh()?;
+        }
+        Ok(fits(self))
+    }
+
     fn refresh(&mut self) -> Result<(), Junk> {
         let consumed = self.place.credit().consumed.load(Ordering::Acquire);
         let (slots, bytes) = (consumed as u32, (consumed >> 32) as u32);

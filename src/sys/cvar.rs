@@ -60,7 +60,7 @@ cvars! {
     one_copy_min "ONE_COPY_MIN" 32769 1..=1073741824
         "bytes from which a message in a row may be copied once rather than through the sender's cells";
     offer_min "OFFER_MIN" 65536 1..=1073741824
-        "bytes from which a message waits in the sender's memory until its receive is posted, even if it will go through cells";
+        "bytes from which a message waits in the sender's memory until its receive is posted, even if it will go through cells; four times that if the ring has room for it in parts";
     way "WAY" 0 0..=4
         "how large messages travel: 1 through cells, 2 read by the receiver, 3 copied by both sides, 4 by length alone; 0: learnt for each destination";
     join_min "JOIN_MIN" 524288 1..=1073741824
@@ -85,6 +85,8 @@ cvars! {
         "bytes of such messages that a rank keeps at most";
     ring_max "RING_MAX" 32768 0..=1073741824
         "bytes up to which a message goes through the pair's ring rather than the sender's cells (at most a quarter of the ring)";
+    ring_part "RING_PART" 8192 0..=1073741824
+        "least bytes that the pair's ring shows to the receiver at a time, of messages above NEARMPI_RING_MAX and of blocking sends; 0, or more than a quarter of the ring, or ranks that share CPUs: whole messages up to NEARMPI_RING_MAX, longer ones through cells";
     cells_batch "CELLS_BATCH" 4 1..=16
         "cells announced by one control message";
     credit_fraction "CREDIT_FRACTION" 4 1..=64
@@ -94,7 +96,7 @@ cvars! {
     spin_shared "SPIN_SHARED" 2 0..=1000000000
         "polls before a waiting rank begins to yield, when ranks share CPUs";
     glances "GLANCES" 64 1..=1000000
-        "looks at the awaited rank's ring before a blocking receive goes through the queues; where ranks share CPUs the most that are tried";
+        "looks at the awaited rank's ring before a blocking receive goes through the queues, up to eight times as many for long messages; where ranks share CPUs the most that are tried";
     same_cpu "SAME_CPU" 1 0..=1
         "1: where ranks share CPUs, one that waits for a rank of its own CPU gives way at once; 0: it looks a few times first";
     gate_bias "GATE_BIAS" 1 0..=1

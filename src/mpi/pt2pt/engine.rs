@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::buffered::Account;
-use super::matching::{Envelope, Posted, Unexpected};
+use super::matching::{Envelope, Pattern, Posted, Unexpected};
 use super::types::{Notes, Which, is_note};
 use super::unexpected::{Arriving, Stored};
 use crate::channel::packet::{Offered, Portion};
@@ -377,6 +377,68 @@ impl State {
             None => return Err(fault(Fault { from })),
         }
         Ok(())
+    }
+
+    /// Copies the message that begins with the part which the ring from `from` stands at, part by part as they come, if it
+    /// is wanted; its envelope and length. `None` when it is not, or when the next part is long in coming: then it is a
+    /// message that arrives unexpected.
+    ///
+    /// # Safety
+    /// `address` has room for `room` bytes.
+    #[inline(never)]
+    pub unsafe fn gather(
+        &mut self,
+        from: u32,
+        pattern: Pattern,
+        (address, room): (*mut u8, usize),
+    ) -> Option<(Envelope, usize)> {
+        let (envelope, mut part) = self.engine.channel.part(from)?;
+        let (envelope, total, mut position) = (Envelope(envelope), part.total, 0);
+        let fits = part.offset == 0 && total <= room as u64;
+        if !fits || !pattern.matches(envelope) || self.engine.posted.wants(envelope) {
+            return None;
+        }
+        loop {
+            let channel = &mut self.engine.channel;
+            // SAFETY: the ring holds the part until it is left; it starts at `position` and ends within `total` bytes, for
+            // which there is room.
+            unsafe { copy::bytes(part.at.as_ptr(), address.add(position), part.len as usize) };
+            channel.leave(from, part.len);
+            position += part.len as usize;
+            if position as u64 == total {
+                return Some((envelope, position));
+            }
+            let mut left = channel.settings().glances;
+            part = loop {
+                match channel.part(from) {
+                    Some((_, part)) if (part.offset, part.total) == (position as u64, total) => break part,
+                    None if left > 0 => left -= 1,
+                    _ => {
+                        // SAFETY: so many bytes have just been copied there.
+                        let bytes = unsafe { std::slice::from_raw_parts(address, position) };
+                        self.set_aside(from, envelope, bytes, total as usize);
+                        return None;
+                    }
+                }
+                std::hint::spin_loop();
+            };
+        }
+    }
+
+    /// The message from `from` that has begun with `bytes` is unexpected, and the rest still to come.
+    #[cold]
+    fn set_aside(&mut self, from: u32, envelope: Envelope, bytes: &[u8], total: usize) {
+        let mut kept = Vec::with_capacity(total);
+        kept.extend_from_slice(bytes);
+        let arriving = Rc::new(RefCell::new(Arriving {
+            total,
+            bytes: kept,
+            claimed: None,
+            is_lost: false,
+        }));
+        let stored = Stored::Arriving(arriving.clone());
+        self.engine.unexpected.push(envelope, stored);
+        self.engine.streams[from as usize] = Some(Stream::Kept(arriving));
     }
 
     /// A portion of the offer that the receive `token` has taken.

@@ -320,7 +320,13 @@ pub unsafe fn recv_glancing(
         let (envelope, data, len, outside) = match state.engine.channel.glance(from) {
             Glance::Nothing => {
                 let engine = &mut state.engine;
-                let left = left.get_or_insert_with(|| engine.glances.granted(|| engine.channel.is_here(from)));
+                let left = left.get_or_insert_with(|| {
+                    let looks = engine.glances.granted(|| engine.channel.is_here(from));
+                    match engine.channel.is_flushed() {
+                        true => engine.glances.longer(looks, room),
+                        false => looks,
+                    }
+                });
                 if *left == 0 {
                     state.engine.glances.lost();
                     return None;
@@ -336,6 +342,20 @@ pub unsafe fn recv_glancing(
                 len,
                 outside,
             } => (envelope, data, len, outside),
+            Glance::Part => {
+                if let Some(left) = left {
+                    state.engine.glances.paid(left);
+                }
+                // SAFETY: the caller's promise.
+                let (envelope, len) = unsafe { state.gather(from, pattern, (address, room)) }?;
+                return Some(Status {
+                    source,
+                    tag: envelope.tag(),
+                    error: 0,
+                    bytes: len as u64,
+                    cancelled: false,
+                });
+            }
             Glance::Other => return None,
         };
         if left.is_some() {

@@ -125,6 +125,13 @@ fn every_size_arrives_whole_by_every_path() {
     every_size_arrives_whole(&[("NEARMPI_WAY", "2")]);
     every_size_arrives_whole(&[("NEARMPI_WAY", "3"), ("NEARMPI_JOIN_CHUNK", "4096")]);
     every_size_arrives_whole(&[("NEARMPI_RING_MAX", "0"), ("NEARMPI_OFFER_MIN", "1000000000")]);
+    // In parts, with receivers that wait for the next one in `gather`, and with those that set the message aside.
+    let parts = [("NEARMPI_WAY", "1"), ("NEARMPI_OFFER_MIN", "1000000000")];
+    for glances in ["1", "100000"] {
+        every_size_arrives_whole(&[parts[0], parts[1], ("NEARMPI_GLANCES", glances)]);
+    }
+    every_size_arrives_whole(&[parts[0], parts[1], ("NEARMPI_RING_PART", "1000")]);
+    every_size_arrives_whole(&[parts[0], parts[1], ("NEARMPI_RING_PART", "0")]);
 }
 
 #[test]
