@@ -4,7 +4,7 @@
 //! Receives: blocking, nonblocking and persistent (MPI-4.1 §3.2.4, §3.7.2, §3.9).
 #![allow(unsafe_code)]
 
-use super::constants::{MPI_ANY_TAG, MPI_STATUS_IGNORE, MPI_SUCCESS};
+use super::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_STATUS_IGNORE, MPI_SUCCESS};
 use super::edge::*;
 use super::pt2pt::*;
 use super::status::store_status;
@@ -56,24 +56,72 @@ fn short(
     let Some(world) = current_world() else { return false };
     let mut hold = world.hold();
     let state: &mut State = &mut hold;
+    let arguments = (buf, count, datatype, source, tag);
     let Some((comm, from)) = on_short_way(state, CAREFUL | call.map_or(0, timing::bit), comm, source) else {
+        return source == MPI_ANY_SOURCE && short_any(state, call, comm, arguments, status);
+    };
+    let Some((pattern, room)) = wanted(state, comm, arguments, status) else {
         return false;
     };
-    if tag < MPI_ANY_TAG || count < 0 || buf.is_null() || status.is_null() {
-        return false;
-    }
-    let Some((address, room)) = super::pt2pt::row(state, buf, count as usize, datatype) else {
-        return false;
-    };
-    let pattern = Pattern::new(comm.context_on(Plane::PointToPoint), source, tag);
     // SAFETY: the program owns the memory that it describes.
-    let received = unsafe { pt2pt::recv_glancing(state, (from, pattern), (address.cast_mut(), room), source) };
+    let received = unsafe { pt2pt::recv_glancing(state, (from, pattern), room, source) };
     let Some(received) = received else { return false };
+    taken(state, call, &received, status);
+    true
+}
+
+/// Arguments of a receive in the order of the C functions: address, count, datatype, source, tag.
+type Arguments = (*mut c_void, i64, MPI_Datatype, c_int, c_int);
+
+/// Which messages a receive takes, and the room for them; `None` when something is wrong or unusual.
+#[inline(always)]
+fn wanted(
+    state: &State,
+    comm: &Comm,
+    (buf, count, datatype, source, tag): Arguments,
+    status: *mut MPI_Status,
+) -> Option<(Pattern, (*mut u8, usize))> {
+    if tag < MPI_ANY_TAG || count < 0 || buf.is_null() || status.is_null() {
+        return None;
+    }
+    let (address, room) = super::pt2pt::row(state, buf, count as usize, datatype)?;
+    let pattern = Pattern::new(comm.context_on(Plane::PointToPoint), source, tag);
+    Some((pattern, (address.cast_mut(), room)))
+}
+
+/// Counts a call that has gone the short way, and says what came.
+#[inline(always)]
+fn taken(state: &mut State, call: Option<usize>, received: &Status, status: *mut MPI_Status) {
     timing::count(state, call);
     if status != MPI_STATUS_IGNORE {
-        // SAFETY: neither NULL nor the ignore value, hence the application's status.
-        unsafe { (*status).fill(&received) };
+        // SAFETY: `wanted` has seen that it is not NULL, and it is not the ignore value: the application's status.
+        unsafe { (*status).fill(received) };
     }
+}
+
+/// [`short`] for MPI_ANY_SOURCE.
+#[inline(never)]
+fn short_any(
+    state: &mut State,
+    call: Option<usize>,
+    comm: MPI_Comm,
+    arguments: Arguments,
+    status: *mut MPI_Status,
+) -> bool {
+    if state.engine.detours & (CAREFUL | call.map_or(0, timing::bit)) != 0 {
+        return false;
+    }
+    let Some(comm) = comm_of(state, comm).cloned() else {
+        return false;
+    };
+    let Some((pattern, room)) = wanted(state, &comm, arguments, status) else {
+        return false;
+    };
+    // SAFETY: the program owns the memory that it describes.
+    let Some(received) = (unsafe { pt2pt::recv_glancing_any(state, &comm, pattern, room) }) else {
+        return false;
+    };
+    taken(state, call, &received, status);
     true
 }
 

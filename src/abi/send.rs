@@ -62,9 +62,9 @@ fn wake(state: &State, to: u32) -> c_int {
 
 /// The short way: sends a message in a row through the ring if that needs no waiting. False, and nothing done, when it
 /// cannot go that way or when anything is wrong: the long way says what. `call` is counted when it is
-/// over, unless it is timed.
+/// over, unless it is timed. Only a blocking send may go in parts: a window of others is faster whole.
 #[inline(always)]
-fn short(call: Option<usize>, (buf, count, datatype, dest, tag): Arguments, comm: MPI_Comm) -> bool {
+fn short(call: Option<usize>, (buf, count, datatype, dest, tag): Arguments, comm: MPI_Comm, blocking: bool) -> bool {
     let Some(world) = current_world() else { return false };
     let mut hold = world.hold();
     let state: &mut State = &mut hold;
@@ -81,12 +81,12 @@ fn short(call: Option<usize>, (buf, count, datatype, dest, tag): Arguments, comm
     let channel = &mut state.engine.channel;
     // SAFETY: the program owns the bytes that it describes.
     let sent = unsafe {
-        match channel.overlaps(len) {
+        match blocking && channel.overlaps(len) {
             true => channel.push_parts(to, envelope, address, len),
             false => channel.push_row(to, envelope, address, len),
         }
     };
-    if sent != Ok(true) {
+    if !matches!(sent, Ok(true)) {
         return false;
     }
     if channel.meter().is_some() {
@@ -121,7 +121,7 @@ fn start(
 /// What an argument list describes, sent in `mode` (buffered: `None`).
 #[inline(always)]
 fn send_now(call: usize, name: &'static str, arguments: Arguments, comm: MPI_Comm, mode: Option<Mode>) -> c_int {
-    if matches!(mode, Some(Mode::Standard | Mode::Ready)) && short(Some(call), arguments, comm) {
+    if matches!(mode, Some(Mode::Standard | Mode::Ready)) && short(Some(call), arguments, comm, true) {
         return MPI_SUCCESS;
     }
     let (buf, count, datatype, dest, tag) = arguments;
@@ -143,7 +143,7 @@ fn send_long(
     mode: Option<Mode>,
 ) -> c_int {
     let arguments = (buf, count, datatype, dest, tag);
-    let short = || short(None, arguments, comm).then_some(MPI_SUCCESS);
+    let short = || short(None, arguments, comm, true).then_some(MPI_SUCCESS);
     let long = || on_comm(name, comm, |hold, comm| send_other(hold, comm, arguments, mode));
     timing::long_way(call, short, long)
 }
@@ -173,7 +173,10 @@ fn send_started(
     mode: Option<Mode>,
     request: *mut MPI_Request,
 ) -> c_int {
-    if matches!(mode, Some(Mode::Standard | Mode::Ready)) && !request.is_null() && short(Some(call), arguments, comm) {
+    if matches!(mode, Some(Mode::Standard | Mode::Ready))
+        && !request.is_null()
+        && short(Some(call), arguments, comm, false)
+    {
         // SAFETY: not NULL, hence the application's variable.
         unsafe { request.write(REQUEST_SENT) };
         return MPI_SUCCESS;
@@ -198,7 +201,7 @@ fn start_long(
 ) -> c_int {
     let arguments = (buf, count, datatype, dest, tag);
     let short = || {
-        let sent = mode == Some(Mode::Standard) && !request.is_null() && short(None, arguments, comm);
+        let sent = mode == Some(Mode::Standard) && !request.is_null() && short(None, arguments, comm, false);
         // SAFETY: not NULL, hence the application's variable.
         sent.then(|| unsafe { request.write(REQUEST_SENT) })
             .map(|()| MPI_SUCCESS)

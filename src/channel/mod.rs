@@ -294,6 +294,12 @@ impl<B: Bytes> Channel<B> {
         self.ring_bell(from);
     }
 
+    /// Whether something is next in the ring from `from`.
+    #[inline(always)]
+    pub fn has_next(&self, from: u32) -> bool {
+        self.rings[from as usize].peek().is_some()
+    }
+
     /// Looks at the next slot of the ring from `from` only. The caller then takes a whole message and leaves
     /// its slot, or lets it be.
     #[inline(always)]

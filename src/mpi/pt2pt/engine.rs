@@ -62,8 +62,10 @@ pub struct Engine {
     pub notes: Option<Box<Notes>>,
     /// Tests and probes in vain, in a row.
     pub vain: u32,
-    /// How long a blocking receive looks at one ring.
+    /// How long a blocking receive looks at the rings alone.
     pub glances: Glances,
+    /// The member behind whom a receive from any source looks first.
+    pub turn: usize,
 }
 
 /// Where the portions of a message go.
@@ -96,6 +98,7 @@ impl Engine {
             detours: if notes.is_some() { CAREFUL } else { 0 },
             notes,
             vain: 0,
+            turn: 0,
         }
     }
 }

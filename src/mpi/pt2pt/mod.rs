@@ -313,7 +313,7 @@ pub unsafe fn recv_glancing(
         && let Some(place) = state.engine.unexpected.find(pattern)
     {
         // SAFETY: the caller's promise.
-        return unsafe { recv_kept(state, place, (address, room), source) };
+        return unsafe { recv_kept(state, place, (address, room)) };
     }
     let mut left = None;
     loop {
@@ -381,12 +381,59 @@ pub unsafe fn recv_glancing(
     }
 }
 
+/// As [`recv_glancing`], from any member of `comm`'s peers, which are looked at in turn: the first is the one behind the last
+/// that had something.
+///
+/// # Safety
+/// As [`recv_glancing`].
+#[inline(never)]
+pub unsafe fn recv_glancing_any(
+    state: &mut State,
+    comm: &Comm,
+    pattern: Pattern,
+    (address, room): (*mut u8, usize),
+) -> Option<Status> {
+    if !state.engine.unexpected.is_empty()
+        && let Some(place) = state.engine.unexpected.find(pattern)
+    {
+        // SAFETY: the caller's promise.
+        return unsafe { recv_kept(state, place, (address, room)) };
+    }
+    let members = &comm.peers().members;
+    let (mut at, mut left) = (state.engine.turn, None);
+    loop {
+        for _ in members {
+            at = if at + 1 < members.len() { at + 1 } else { 0 };
+            if !state.engine.channel.has_next(members[at]) {
+                continue;
+            }
+            state.engine.turn = at;
+            if left.is_some() {
+                state.engine.channel.expect_answer(members[at]);
+            }
+            // SAFETY: the caller's promise.
+            let received = unsafe { recv_glancing(state, (members[at], pattern), (address, room), at as i32) };
+            if let (Some(left), Some(_)) = (left, &received) {
+                state.engine.glances.paid(left);
+            }
+            return received;
+        }
+        let before = left.unwrap_or_else(|| state.engine.glances.granted(|| false));
+        left = before.checked_sub(members.len() as u32);
+        if left.is_none() {
+            state.engine.glances.lost();
+            return None;
+        }
+        std::hint::spin_loop();
+    }
+}
+
 /// The same for the message at `place`; `None` when it is too long, or not here whole.
 ///
 /// # Safety
 /// As [`recv_glancing`].
 #[inline(never)]
-unsafe fn recv_kept(state: &mut State, place: Place, (address, room): (*mut u8, usize), source: i32) -> Option<Status> {
+unsafe fn recv_kept(state: &mut State, place: Place, (address, room): (*mut u8, usize)) -> Option<Status> {
     let engine = &mut state.engine;
     // The note with its types is for the long way.
     if engine.notes.is_some() {
@@ -399,7 +446,7 @@ unsafe fn recv_kept(state: &mut State, place: Place, (address, room): (*mut u8, 
     unsafe { copy::bytes(bytes.as_ptr(), address, len) };
     engine.unexpected.remove(place);
     Some(Status {
-        source,
+        source: envelope.source() as i32,
         tag: envelope.tag(),
         error: 0,
         bytes: len as u64,

@@ -393,3 +393,37 @@ fn more_ranks_than_cpus_pass_a_token_round() {
         }
     });
 }
+
+#[test]
+fn a_receive_from_any_source_takes_turns() {
+    let sent = std::sync::Barrier::new(3);
+    job(3, &[], |rank, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        for value in 0..4u8 {
+            if rank != 0 {
+                let mut bytes = [value];
+                let message = buffer(&mut bytes);
+                send(&mut hold, &comm, Plane::PointToPoint, message, 0, 5, Mode::Standard).unwrap();
+            }
+        }
+        sent.wait();
+        if rank == 0 {
+            let pattern = Pattern::new(comm.context_on(Plane::PointToPoint), ANY_SOURCE, 5);
+            let mut got = [0u8; 8];
+            let mut take = |at: usize| {
+                let room = (&raw mut got[at], 1);
+                // SAFETY: one byte of `got`.
+                let status = unsafe { recv_glancing_any(&mut hold, &comm, pattern, room) }.unwrap();
+                assert_eq!((status.tag, status.bytes), (5, 1));
+                status.source
+            };
+            let sources: Vec<i32> = (0..8).map(&mut take).collect();
+            assert_eq!(sources, [1, 2, 1, 2, 1, 2, 1, 2]);
+            assert_eq!(got, [0, 0, 1, 1, 2, 2, 3, 3]);
+            let none = Pattern::new(comm.context_on(Plane::PointToPoint), ANY_SOURCE, 6);
+            // SAFETY: as above.
+            assert!(unsafe { recv_glancing_any(&mut hold, &comm, none, (&raw mut got[0], 1)) }.is_none());
+        }
+    });
+}
