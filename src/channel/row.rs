@@ -166,7 +166,7 @@ impl<B: Bytes> Channel<B> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::joint::tests::channels;
+    use super::super::joint::tests::{Plain, channels};
     use super::super::{Arrival, Glance};
     use super::*;
 
@@ -200,6 +200,27 @@ mod tests {
             }
         }
         assert!(read == message && receiver.part(0).is_none());
+    }
+
+    #[test]
+    fn only_the_first_of_several_messages_goes_at_once() {
+        let (mut sender, mut receiver) = channels();
+        sender.settings.offer_min = 16_384;
+        let mut bytes = vec![1u8; 30_000];
+        let message = Plain(bytes.as_mut_ptr(), bytes.len());
+        while sender.plan(1, &message).is_none() {
+            // SAFETY: the message has so many bytes.
+            assert_eq!(unsafe { sender.push_parts(1, 5, message.0, message.1) }, Ok(true));
+        }
+        let (ring, fraction) = (sender.segment.layout().bytes, sender.settings.credit_fraction as usize);
+        let parts = |receiver: &Channel<Plain>| receiver.part(0).map(|(_, part)| part.len);
+        let mut unread = 0;
+        while let Some(len) = parts(&receiver) {
+            unread += len as usize;
+            receiver.leave(0, len);
+        }
+        assert!(unread <= ring / fraction + 30_000, "{unread} of {ring}");
+        assert!(sender.plan(1, &message).is_none(), "all have been read");
     }
 
     #[test]

@@ -252,6 +252,13 @@ impl Producer {
         Ok(fits(self))
     }
 
+    /// Bytes in the byte ring that nobody has read, as far as the reader has said.
+    #[inline]
+    pub fn unread(&mut self) -> Result<u32, Junk> {
+        self.refresh()?;
+        Ok(self.byte_head.wrapping_sub(self.bytes_seen))
+    }
+
     fn refresh(&mut self) -> Result<(), Junk> {
         let consumed = self.place.credit().consumed.load(Ordering::Acquire);
         let (slots, bytes) = (consumed as u32, (consumed >> 32) as u32);
