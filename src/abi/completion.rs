@@ -53,7 +53,7 @@ fn at_index(index: usize, error: Error) -> Error {
 
 /// The first active request of an array call that is over, if one is; `None` if none is active. Checks every handle, so that
 /// nothing is done when one is wrong.
-pub(super) fn survey(hold: &Hold, handles: &[MPI_Request]) -> Result<Option<Option<usize>>> {
+fn survey(hold: &Hold, handles: &[MPI_Request]) -> Result<Option<Option<usize>>> {
     let mut found = None;
     for (index, &handle) in handles.iter().enumerate() {
         let named = named_at(hold, index, handle)?;
@@ -64,13 +64,33 @@ pub(super) fn survey(hold: &Hold, handles: &[MPI_Request]) -> Result<Option<Opti
     Ok(found)
 }
 
+/// As [`survey`], after one step if that finds none.
+pub(super) fn poll_any(hold: &mut Hold, handles: &[MPI_Request]) -> Result<Option<Option<usize>>> {
+    match survey(hold, handles)? {
+        Some(None) => poll_again(hold, |hold| first_over(hold, handles)).map(Some),
+        found => Ok(found),
+    }
+}
+
+/// As [`survey`], and waits for one.
+fn wait_any(hold: &mut Hold, handles: &[MPI_Request]) -> Result<Option<usize>> {
+    let Some(mut found) = survey(hold, handles)? else {
+        return Ok(None);
+    };
+    hold.wait_until(None, |hold| {
+        found = found.or_else(|| first_over(hold, handles));
+        Ok(found.is_some())
+    })?;
+    Ok(found)
+}
+
 /// The first active request that is over, of handles that have been checked.
-pub(super) fn first_over(hold: &Hold, handles: &[MPI_Request]) -> Option<usize> {
+fn first_over(hold: &Hold, handles: &[MPI_Request]) -> Option<usize> {
     handles.iter().position(|&handle| is_ready(hold, handle))
 }
 
 /// Whether an active request is over.
-pub(super) fn is_ready(hold: &Hold, handle: MPI_Request) -> bool {
+fn is_ready(hold: &Hold, handle: MPI_Request) -> bool {
     let named = Named::of(handle);
     named.is_active(hold) && named.is_over(hold)
 }
@@ -223,7 +243,7 @@ pub(super) fn poll(hold: &mut Hold, over: impl Fn(&Hold) -> bool) -> Result<bool
 }
 
 /// What `look`, which has found nothing, finds after one step.
-pub(super) fn poll_again<T>(hold: &mut Hold, look: impl Fn(&Hold) -> Option<T>) -> Result<Option<T>> {
+fn poll_again<T>(hold: &mut Hold, look: impl Fn(&Hold) -> Option<T>) -> Result<Option<T>> {
     let moved = hold.progress(None)?;
     let found = if moved { look(hold) } else { None };
     hold.in_vain(moved);
@@ -290,15 +310,10 @@ pub unsafe extern "C" fn MPI_Waitany(
 ) -> c_int {
     on_requests("MPI_Waitany", |hold| {
         let handles = handles(count, array_of_requests).map_err(plain)?;
-        let Some(mut found) = survey(hold, handles).map_err(plain)? else {
-            store(index, "index", MPI_UNDEFINED).map_err(plain)?;
-            return store_empty(status).map_err(plain);
-        };
-        hold.wait_until(None, |hold| {
-            found = found.or_else(|| first_over(hold, handles));
-            Ok(found.is_some())
-        })
-        .map_err(plain)?;
+        let found = wait_any(hold, handles).map_err(plain)?;
+        if found.is_none() {
+            store_empty(status).map_err(plain)?;
+        }
         finish_any(hold, handles, found, index, status)
     })
 }
@@ -330,27 +345,29 @@ pub unsafe extern "C" fn MPI_Testany(
 ) -> c_int {
     on_requests("MPI_Testany", |hold| {
         let handles = handles(count, array_of_requests).map_err(plain)?;
-        let Some(mut found) = survey(hold, handles).map_err(plain)? else {
+        let Some(found) = poll_any(hold, handles).map_err(plain)? else {
             store(index, "index", MPI_UNDEFINED).map_err(plain)?;
             store(flag, "flag", 1).map_err(plain)?;
             return store_empty(status).map_err(plain);
         };
-        if found.is_none() {
-            found = poll_again(hold, |hold| first_over(hold, handles)).map_err(plain)?;
-        }
         store(flag, "flag", found.is_some() as c_int).map_err(plain)?;
         finish_any(hold, handles, found, index, status)
     })
 }
 
-/// Stores how many active requests are over, of which `first` is the first, and which; the latter again.
+/// Stores how many active requests are over and which; the latter again. `first` is the first of them, `None` that no
+/// request is active, as [`survey`] says.
 pub(super) fn store_over<'a>(
     hold: &Hold,
     handles: &[MPI_Request],
-    first: Option<usize>,
+    first: Option<Option<usize>>,
     outcount: *mut c_int,
     indices: *mut c_int,
 ) -> Result<&'a [c_int]> {
+    let Some(first) = first else {
+        store(outcount, "outcount", MPI_UNDEFINED)?;
+        return Ok(&[]);
+    };
     let from = first.unwrap_or(handles.len());
     let over = || (from..handles.len()).filter(|&index| is_ready(hold, handles[index]));
     let count = over().count();
@@ -360,6 +377,19 @@ pub(super) fn store_over<'a>(
         *place = index as c_int;
     }
     Ok(places)
+}
+
+/// As [`store_over`], and finishes them.
+fn finish_some(
+    hold: &mut Hold,
+    handles: &mut [MPI_Request],
+    first: Option<Option<usize>>,
+    outcount: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut MPI_Status,
+) -> std::result::Result<(), (Error, Option<Rc<Comm>>)> {
+    let over = store_over(hold, handles, first, outcount, indices).map_err(plain)?;
+    finish_all(hold, handles, 0..over.len(), |place| over[place] as usize, statuses)
 }
 
 /// Waits for at least one of several operations. MPI-4.1 §3.7.5.
@@ -374,22 +404,8 @@ pub unsafe extern "C" fn MPI_Waitsome(
 ) -> c_int {
     on_requests("MPI_Waitsome", |hold| {
         let handles = handles(incount, array_of_requests).map_err(plain)?;
-        let Some(mut first) = survey(hold, handles).map_err(plain)? else {
-            return store(outcount, "outcount", MPI_UNDEFINED).map_err(plain);
-        };
-        hold.wait_until(None, |hold| {
-            first = first.or_else(|| first_over(hold, handles));
-            Ok(first.is_some())
-        })
-        .map_err(plain)?;
-        let over = store_over(hold, handles, first, outcount, array_of_indices).map_err(plain)?;
-        finish_all(
-            hold,
-            handles,
-            0..over.len(),
-            |place| over[place] as usize,
-            array_of_statuses,
-        )
+        let first = wait_any(hold, handles).map_err(plain)?.map(Some);
+        finish_some(hold, handles, first, outcount, array_of_indices, array_of_statuses)
     })
 }
 
@@ -405,19 +421,7 @@ pub unsafe extern "C" fn MPI_Testsome(
 ) -> c_int {
     on_requests("MPI_Testsome", |hold| {
         let handles = handles(incount, array_of_requests).map_err(plain)?;
-        let Some(mut first) = survey(hold, handles).map_err(plain)? else {
-            return store(outcount, "outcount", MPI_UNDEFINED).map_err(plain);
-        };
-        if first.is_none() {
-            first = poll_again(hold, |hold| first_over(hold, handles)).map_err(plain)?;
-        }
-        let over = store_over(hold, handles, first, outcount, array_of_indices).map_err(plain)?;
-        finish_all(
-            hold,
-            handles,
-            0..over.len(),
-            |place| over[place] as usize,
-            array_of_statuses,
-        )
+        let first = poll_any(hold, handles).map_err(plain)?;
+        finish_some(hold, handles, first, outcount, array_of_indices, array_of_statuses)
     })
 }

@@ -5,7 +5,7 @@
 //! (§3.9) and cancelling (§3.8.4).
 #![allow(unsafe_code)]
 
-use super::completion::{first_over, poll, poll_again, poll_all, store_nth, store_over, survey};
+use super::completion::{poll, poll_all, poll_any, store_nth, store_over};
 use super::constants::*;
 use super::edge::*;
 use super::handle::KEY_MASK;
@@ -214,14 +214,11 @@ pub unsafe extern "C" fn MPI_Request_get_status_any(
 ) -> c_int {
     on_world("MPI_Request_get_status_any", |hold| {
         let handles = slice(array_of_requests, self::count(count, "count")?, "array_of_requests")?;
-        let Some(mut found) = survey(hold, handles)? else {
+        let Some(found) = poll_any(hold, handles)? else {
             store(flag, "flag", 1)?;
             store(index, "index", MPI_UNDEFINED)?;
             return store_empty(status);
         };
-        if found.is_none() {
-            found = poll_again(hold, |hold| first_over(hold, handles))?;
-        }
         store(flag, "flag", found.is_some() as c_int)?;
         store(index, "index", found.map_or(MPI_UNDEFINED, |at| at as c_int))?;
         let Some(at) = found else { return Ok(()) };
@@ -243,12 +240,7 @@ pub unsafe extern "C" fn MPI_Request_get_status_some(
 ) -> c_int {
     on_world("MPI_Request_get_status_some", |hold| {
         let handles = slice(array_of_requests, self::count(incount, "incount")?, "array_of_requests")?;
-        let Some(mut first) = survey(hold, handles)? else {
-            return store(outcount, "outcount", MPI_UNDEFINED);
-        };
-        if first.is_none() {
-            first = poll_again(hold, |hold| first_over(hold, handles))?;
-        }
+        let first = poll_any(hold, handles)?;
         let over = store_over(hold, handles, first, outcount, array_of_indices)?;
         for (at, &index) in over.iter().enumerate() {
             let (seen, asked) = look(hold, Named::of(handles[index as usize]));

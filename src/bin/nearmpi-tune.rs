@@ -1,6 +1,7 @@
 //! nearmpi-tune: measures, on this machine, where one way of sending large messages begins to beat another, and keeps
 //! what it finds for MPI_Init to read. The ranks are two threads over a segment of their own.
 
+use mpi::channel::late::AT_ONCE;
 use mpi::mpi::buffer::Buffer;
 use mpi::mpi::comm::Plane;
 use mpi::mpi::pt2pt::{Mode, recv, send};
@@ -156,10 +157,10 @@ fn choose(rows: &[Row]) -> Vec<(&'static str, u64)> {
     let pull = first(&|row| row.pull[1] < BETTER * row.eager[1] || row.pull[0] < BETTER * row.eager[0]);
     let join = first(&|row| row.join[0] < BETTER * row.cells[0].min(row.pull[0]));
     vec![
-        // What was measured goes through the ring in parts, for which it counts four times.
+        // What was measured goes through the ring in parts, for which it counts so many times.
         (
             "NEARMPI_OFFER_MIN",
-            (offer.unwrap_or(longest) / 4).clamp(16 << 10, 64 << 10),
+            (offer.unwrap_or(longest) / AT_ONCE as u64).clamp(16 << 10, 64 << 10),
         ),
         ("NEARMPI_ONE_COPY_MIN", pull.unwrap_or(longest)),
         // Not so high that learning would not try it.

@@ -66,6 +66,9 @@ impl Lateness {
     }
 }
 
+/// So many times `NEARMPI_OFFER_MIN` go without an offer where they go in parts and the ring has room.
+pub const AT_ONCE: usize = 4;
+
 impl<B: Bytes> Channel<B> {
     /// A large message from `from` has found its receive, or has joined a queue of now `queue` unexpected messages.
     ///
@@ -111,7 +114,7 @@ impl<B: Bytes> Channel<B> {
     /// ring has room for all of it, so that its sender need not wait for a late receiver, and those before it have been read.
     /// In a window of messages the answers come while others are copied, and one copy is less work than two.
     fn goes_at_once(&mut self, to: u32, len: usize, offer_min: usize) -> bool {
-        if self.part == 0 || len >= offer_min.saturating_mul(4) {
+        if self.part == 0 || len >= offer_min.saturating_mul(AT_ONCE) {
             return false;
         }
         let part = self.part_of(len) as u32;

@@ -216,7 +216,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         Task::ReduceScatter(reduction, counts) => {
             let elements = Elements::of(reduction)?;
             let signature = reduction_signature(Call::ReduceScatter, reduction);
-            let block = |rank: u32| (counts[..rank as usize].iter().sum(), counts[rank as usize]);
+            let block = |rank| reductions::block(counts, rank);
             match elements.size() {
                 0 => Some(Ok(())),
                 len if len > table.reduce_scatter.shown => (table.reduce_scatter.offers(len))

@@ -201,6 +201,7 @@ pub fn lock(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Res
     take(hold, window, rank, exclusive)
 }
 
+/// Waits for the lock of member `rank` and notes it.
 fn take(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
     acquire(hold, window, rank, exclusive)?;
     let mut epochs = window.epochs.borrow_mut();

@@ -20,6 +20,11 @@ const PIECE: usize = 8 << 10;
 /// Elements of an operand or of the result: first and number.
 type Part = (usize, usize);
 
+/// The block of `rank`, where `counts` says how many elements each gets.
+pub fn block(counts: &[usize], rank: u32) -> Part {
+    (counts[..rank as usize].iter().sum(), counts[rank as usize])
+}
+
 /// Elements of a reduction: all ranks have the same predefined type, so they lie alike everywhere.
 #[derive(Clone, Copy)]
 pub struct Elements<'a> {

@@ -7,7 +7,7 @@
 //! that none takes the slot of an earlier one, and may end in any; `done` tells up to which turn all are over.
 
 use super::moves::keep;
-use super::reductions::Elements;
+use super::reductions::{Elements, block};
 use super::{Boards, STRAY, Turn, of_started, refuse_stray};
 
 use crate::fail;
@@ -286,11 +286,6 @@ impl Started {
         };
         (self.request, item)
     }
-}
-
-/// First element and number of elements of a rank's block.
-fn block(counts: &[usize], rank: u32) -> (usize, usize) {
-    (counts[..rank as usize].iter().sum(), counts[rank as usize])
 }
 
 fn reduce_up_to(hold: &mut Hold, turn: &Turn, elements: Option<Elements>, last: Option<u32>) -> Result<()> {

@@ -1,0 +1,191 @@
+//! # Safety
+//! Copies messages out of the rings into the buffers that its callers promise.
+//!
+//! The short way of a blocking receive: a look at the kept messages and at the rings, without a request.
+#![allow(unsafe_code)]
+
+use super::matching::{Envelope, Pattern, Place};
+use crate::channel::Glance;
+use crate::mpi::comm::Comm;
+use crate::mpi::status::Status;
+use crate::mpi::world::State;
+use crate::sys::copy;
+
+/// The short way of a message that has come, or is the next in the ring from rank `from` of the job: it goes straight into
+/// the buffer if it is the one that is waited for, from `source` as the program says. `None` when it is not, or does not
+/// come at once.
+///
+/// # Safety
+/// `address` has room for `room` bytes.
+#[inline(always)]
+pub unsafe fn recv_glancing(
+    state: &mut State,
+    (from, pattern): (u32, Pattern),
+    (address, room): (*mut u8, usize),
+    source: i32,
+) -> Option<Status> {
+    if let Some(place) = kept(state, pattern) {
+        // SAFETY: the caller's promise.
+        return unsafe { recv_kept(state, place, (address, room)) };
+    }
+    // SAFETY: as above.
+    unsafe { recv_next(state, (from, pattern), (address, room), source) }
+}
+
+/// Where a message is kept that `pattern` wants.
+#[inline(always)]
+fn kept(state: &mut State, pattern: Pattern) -> Option<Place> {
+    let unexpected = &mut state.engine.unexpected;
+    match unexpected.is_empty() {
+        true => None,
+        false => unexpected.find(pattern),
+    }
+}
+
+/// As [`recv_glancing`], where no such message is kept.
+///
+/// # Safety
+/// As [`recv_glancing`].
+#[inline(always)]
+unsafe fn recv_next(
+    state: &mut State,
+    (from, pattern): (u32, Pattern),
+    (address, room): (*mut u8, usize),
+    source: i32,
+) -> Option<Status> {
+    let mut left = None;
+    loop {
+        let (envelope, data, len, outside) = match state.engine.channel.glance(from) {
+            Glance::Nothing => {
+                let engine = &mut state.engine;
+                let left = left.get_or_insert_with(|| {
+                    let looks = engine.glances.granted(|| engine.channel.is_here(from));
+                    match engine.channel.is_flushed() {
+                        true => engine.glances.longer(looks, room),
+                        false => looks,
+                    }
+                });
+                if *left == 0 {
+                    state.engine.glances.lost();
+                    return None;
+                }
+                *left -= 1;
+                // Without a pause each look takes the line away from the sender, which is filling it.
+                std::hint::spin_loop();
+                continue;
+            }
+            Glance::Whole {
+                envelope,
+                data,
+                len,
+                outside,
+            } => (envelope, data, len, outside),
+            Glance::Part => {
+                if let Some(left) = left {
+                    state.engine.glances.paid(left);
+                }
+                // SAFETY: the caller's promise.
+                let (envelope, len) = unsafe { state.gather(from, pattern, (address, room)) }?;
+                return Some(Status {
+                    source,
+                    tag: envelope.tag(),
+                    error: 0,
+                    bytes: len as u64,
+                    cancelled: false,
+                });
+            }
+            Glance::Other => return None,
+        };
+        if left.is_some() {
+            state.engine.channel.expect_answer(from);
+        }
+        let envelope = Envelope(envelope);
+        if !pattern.matches(envelope) || len > room || state.engine.posted.wants(envelope) {
+            return None;
+        }
+        // SAFETY: the ring holds `len` bytes until they are left; the caller's promise.
+        unsafe { copy::bytes(data, address, len) };
+        state.engine.channel.leave(from, outside);
+        if let Some(left) = left {
+            state.engine.glances.paid(left);
+        }
+        return Some(Status {
+            source,
+            tag: envelope.tag(),
+            error: 0,
+            bytes: len as u64,
+            cancelled: false,
+        });
+    }
+}
+
+/// As [`recv_glancing`], from any member of `comm`'s peers, which are looked at in turn: the first is the one behind the last
+/// that had something.
+///
+/// # Safety
+/// As [`recv_glancing`].
+#[inline(never)]
+pub unsafe fn recv_glancing_any(
+    state: &mut State,
+    comm: &Comm,
+    pattern: Pattern,
+    (address, room): (*mut u8, usize),
+) -> Option<Status> {
+    if let Some(place) = kept(state, pattern) {
+        // SAFETY: the caller's promise.
+        return unsafe { recv_kept(state, place, (address, room)) };
+    }
+    let members = &comm.peers().members;
+    let (mut at, mut left) = (state.engine.turn, None);
+    loop {
+        for _ in members {
+            at = if at + 1 < members.len() { at + 1 } else { 0 };
+            if !state.engine.channel.has_next(members[at]) {
+                continue;
+            }
+            state.engine.turn = at;
+            if left.is_some() {
+                state.engine.channel.expect_answer(members[at]);
+            }
+            // SAFETY: the caller's promise.
+            let received = unsafe { recv_next(state, (members[at], pattern), (address, room), at as i32) };
+            if let (Some(left), Some(_)) = (left, &received) {
+                state.engine.glances.paid(left);
+            }
+            return received;
+        }
+        let before = left.unwrap_or_else(|| state.engine.glances.granted(|| false));
+        left = before.checked_sub(members.len() as u32);
+        if left.is_none() {
+            state.engine.glances.lost();
+            return None;
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// The same for the message at `place`; `None` when it is too long, or not here whole.
+///
+/// # Safety
+/// As [`recv_glancing`].
+#[inline(never)]
+unsafe fn recv_kept(state: &mut State, place: Place, (address, room): (*mut u8, usize)) -> Option<Status> {
+    let engine = &mut state.engine;
+    // The note with its types is for the long way.
+    if engine.notes.is_some() {
+        return None;
+    }
+    let (envelope, stored) = engine.unexpected.at(&place)?;
+    let bytes = stored.whole().filter(|bytes| bytes.len() <= room)?;
+    let len = bytes.len();
+    // SAFETY: the caller's promise.
+    unsafe { copy::bytes(bytes.as_ptr(), address, len) };
+    engine.unexpected.remove(place);
+    Some(Status {
+        source: envelope.source() as i32,
+        tag: envelope.tag(),
+        error: 0,
+        bytes: len as u64,
+        cancelled: false,
+    })
+}
