@@ -17,7 +17,7 @@ static void verify(const Run *run, unsigned seed)
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI Allgather Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfw",
+        {"MPI Allgather Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfwF",
          COLLECTIVE_DEFAULTS(1)},
         1, 0, 1, call, put, verify};
     return collective_main(argc, argv, &collective);

@@ -11,7 +11,7 @@ static void verify(const Run *run, unsigned seed) { check_totals(run->receive, r
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI Allreduce Latency Test", "Size       Avg Latency(us)", "MPI_FLOAT", "mixcfw",
+        {"MPI Allreduce Latency Test", "Size       Avg Latency(us)", "MPI_FLOAT", "mixcfwF",
          COLLECTIVE_DEFAULTS(4)},
         1, 1, sizeof(float), call, put_terms, verify};
     return collective_main(argc, argv, &collective);

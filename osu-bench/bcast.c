@@ -10,7 +10,7 @@ static void verify(const Run *run, unsigned seed) { check(run->receive, run->byt
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI Broadcast Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfw",
+        {"MPI Broadcast Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfwF",
          COLLECTIVE_DEFAULTS(1)},
         1, -1, 1, call, put, verify};
     return collective_main(argc, argv, &collective);

@@ -281,7 +281,27 @@ void row(size_t size, const double *values, int n)
     fflush(stdout);
 }
 
-/* Times the calls of one size; every rank's mean goes into the average, minimum and maximum of the row. */
+/* With --fresh, before a call: what this rank puts in is written anew. */
+static void rewrite(const Collective *c, const Run *run, unsigned seed)
+{
+    size_t blocks = (size_t)(c->send_blocks ? c->send_blocks : ranks);
+    if (c->receive_blocks >= 0)
+        memset(run->send, '@' + (int)(seed % 26), run->bytes * blocks); /* numbers about 3 as floats */
+    else if (rank == run->root)
+        memset(run->receive, '@' + (int)(seed % 26), run->bytes);
+}
+
+/* With --fresh, after a call: what this rank got is read. */
+static void use(const Collective *c, const Run *run)
+{
+    if (c->receive_blocks >= 0)
+        consume(run->receive, run->bytes * (size_t)(c->receive_blocks ? c->receive_blocks : ranks));
+    else if (rank != run->root)
+        consume(run->receive, run->bytes);
+}
+
+/* Times the calls of one size, with --fresh what stands around them too; every rank's mean goes into the average, minimum
+ * and maximum of the row. */
 static void measure(const Collective *c, Run *run, size_t size)
 {
     double spent = 0, whole = 0, values[4] = {0};
@@ -296,7 +316,11 @@ static void measure(const Collective *c, Run *run, size_t size)
             whole = -MPI_Wtime();
         MPI_Barrier(MPI_COMM_WORLD);
         double from = MPI_Wtime();
+        if (options.fresh && !options.validate)
+            rewrite(c, run, (unsigned)i);
         c->call(run);
+        if (options.fresh && !options.validate)
+            use(c, run);
         if (i >= skip)
             spent += MPI_Wtime() - from;
         if (options.validate && c->verify)
