@@ -13,7 +13,7 @@ static void cvars(void)
     MPI_Datatype type;
     MPI_T_enum values;
     MPI_T_cvar_handle handle;
-    char value[256];
+    char value[4096];
     OK(MPI_T_cvar_get_num(&count));
     CHECK(count > 0, "%d control variables", count);
     for (int i = 0; i < count; i++) {
@@ -22,10 +22,14 @@ static void cvars(void)
         CHECK(room == (int)strlen(name) + 1, "%s has length %d", name, room);
         OK(MPI_T_cvar_get_index(name, &index));
         CHECK(index == i, "%s is %d, not %d", name, index, i);
-        if (type == MPI_CHAR || bind != MPI_T_BIND_NO_OBJECT)
+        if (bind != MPI_T_BIND_NO_OBJECT)
             continue;
         OK(MPI_T_cvar_handle_alloc(i, NULL, &handle, &elements));
+        if (type == MPI_CHAR)
+            CHECK(elements <= (int)sizeof value, "%s has %d characters", name, elements);
         OK(MPI_T_cvar_read(handle, value));
+        if (!strcmp(name, "NEARMPI_COLLECTIVES"))
+            CHECK(!strcmp(value, "scan@2-: doubling; bcast: tree"), "%s is \"%s\"", name, value);
         OK(MPI_T_cvar_handle_free(&handle));
         CHECK(handle == MPI_T_CVAR_HANDLE_NULL, "not null after free");
     }
@@ -166,6 +170,7 @@ int main(int argc, char **argv)
     MPI_T_pvar_session session;
     MPI_T_cvar_handle handle, closed;
     strict = argc > 1;
+    setenv("NEARMPI_COLLECTIVES", "scan@2-: doubling; bcast: tree", 1);
     CHECK(MPI_T_cvar_get_num(&count) == MPI_T_ERR_NOT_INITIALIZED, "usable before MPI_T_init_thread");
     OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &level));
     OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &level));

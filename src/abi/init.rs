@@ -153,7 +153,7 @@ fn initialize(name: &'static str, level: c_int) -> Result<()> {
 
 fn join(multiple: bool) -> std::result::Result<World, String> {
     let began = timing::moment();
-    let settings = Settings::from_environment()?;
+    let mut settings = Settings::from_environment()?;
     // Where we make the segment ourselves, the launcher's own mask says which CPUs the job has: a
     // launcher may have bound this rank to one of them.
     let create = |ranks| segment::create(ranks, cpu::allowed(descriptor::parent()) as u32);
@@ -166,6 +166,7 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
             member.size
         ));
     }
+    settle(&segment, member.rank, &mut settings)?;
     place_memory(&segment, &member, settings.numa != 0);
     cma::allow_reads_by(member.launcher_pid);
     let debug = settings.debug;
@@ -189,6 +190,20 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     }
     *CONTROL.lock().unwrap_or_else(PoisonError::into_inner) = Some(member.control);
     Ok(World::new(state, multiple))
+}
+
+/// Makes those settings that all ranks must have alike those of the first rank that came here.
+fn settle(segment: &Segment, rank: u32, settings: &mut Settings) -> std::result::Result<(), String> {
+    let (settler, numbers, rules) = segment.agree(rank, &settings.of_job(), &settings.collectives.text)?;
+    let others = settings.adopt(&numbers, &rules);
+    let others = others.map_err(|wrong| format!("the settings that rank {settler} made the job's: {wrong}"))?;
+    if !others.is_empty() {
+        report(&format!(
+            "nearmpi: rank {rank} goes by {} of rank {settler}, which was first in MPI_Init: all ranks must have the same",
+            others.join(", ")
+        ));
+    }
+    Ok(())
 }
 
 /// Puts this rank's part of the shared memory on its NUMA node. Our mpirun has done so before the rank began.

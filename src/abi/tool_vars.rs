@@ -222,7 +222,7 @@ pub unsafe extern "C" fn MPI_T_cvar_get_info(
         text(name, name_len, cvar.name);
         text(desc, desc_len, cvar.meaning);
         put(verbosity, MPI_T_VERBOSITY_TUNER_BASIC);
-        put(datatype, MPI_UNSIGNED_LONG_LONG);
+        put(datatype, if cvar.is_text { MPI_CHAR } else { MPI_UNSIGNED_LONG_LONG });
         put(enumtype, MPI_T_ENUM_NULL);
         put(bind, MPI_T_BIND_NO_OBJECT);
         put(scope, MPI_T_SCOPE_READONLY);
@@ -247,12 +247,13 @@ pub unsafe extern "C" fn MPI_T_cvar_handle_alloc(
     count: *mut c_int,
 ) -> c_int {
     on_tools(|tools| {
-        let (index, _) = row(cvar::TABLE, cvar_index)?;
+        let (index, cvar) = row(cvar::TABLE, cvar_index)?;
         let number = tools.next;
         give(handle, std::ptr::without_provenance_mut(number))?;
         tools.number();
         tools.cvars.insert(number, index);
-        put(count, 1);
+        // A text has room for the longest, and its end.
+        put(count, if cvar.is_text { cvar.range.1 as c_int + 1 } else { 1 });
         Ok(())
     })
 }
@@ -274,11 +275,19 @@ pub unsafe extern "C" fn MPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) 
 pub unsafe extern "C" fn MPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
     on_tools(|tools| {
         let index = tools.cvars.get(&handle.addr()).ok_or(MPI_T_ERR_INVALID_HANDLE)?;
-        let values = match current_world() {
-            Some(world) => world.hold().engine.channel.settings().values(),
-            None => Settings::from_environment().map_err(|_| MPI_T_ERR_INVALID)?.values(),
+        let settings = match current_world() {
+            Some(world) => world.hold().engine.channel.settings().clone(),
+            None => Settings::from_environment().map_err(|_| MPI_T_ERR_INVALID)?,
         };
-        give(buf.cast::<u64>(), values[*index])
+        match settings.values().get(*index) {
+            Some(&value) => give(buf.cast::<u64>(), value),
+            None if buf.is_null() => Err(MPI_T_ERR_INVALID),
+            None => {
+                let mut room = cvar::TABLE[*index].range.1 as c_int + 1;
+                text(buf.cast(), &raw mut room, &settings.collectives.text);
+                Ok(())
+            }
+        }
     })
 }
 

@@ -3,7 +3,11 @@
 
 use mpi::abi::chapters::{CHAPTERS, chapter};
 use mpi::abi::unsupported::unsupported_names;
-use mpi::{sys::cvar, version};
+use mpi::mpi::coll::choice::Case;
+use mpi::sys::cpu;
+use mpi::sys::cvar::{self, Settings};
+use mpi::sys::selection::Operation;
+use mpi::version;
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::io::Write as _;
@@ -18,6 +22,8 @@ usage: nearmpi-info [option]
   --functions   every MPI function: `written`, or `not-yet` (a call raises MPI_ERR_UNSUPPORTED_OPERATION)
   --coverage    the same, counted by chapter of MPI-4.1
   --cvars       control variables of the environment: name, default, range, meaning
+  --collectives [N]   which way collective operations of N ranks (default: 2, and as many as there are CPUs) go here,
+                and the words of NEARMPI_COLLECTIVES, which changes it
   --library     name of the library's file
   --version     version alone
   --help        this
@@ -29,7 +35,7 @@ fn main() -> ExitCode {
     if Path::new(&program).file_name() == Some(OsStr::new("mpichversion")) {
         return say(&mpichversion());
     }
-    match reply(words.next().as_deref()) {
+    match reply(words.next().as_deref(), words.next().as_deref()) {
         Ok(text) => say(&text),
         Err(sentence) => {
             eprint!("nearmpi-info: {sentence}\n\n{HELP}");
@@ -46,8 +52,10 @@ fn say(text: &str) -> ExitCode {
     }
 }
 
-fn reply(option: Option<&str>) -> Result<String, String> {
+fn reply(option: Option<&str>, value: Option<&str>) -> Result<String, String> {
     Ok(match option {
+        Some("--collectives") => collectives(value)?,
+        Some(_) if value.is_some() => return Err("one option at most, and only --collectives takes a number".into()),
         None => overview(),
         Some("--functions") => functions(),
         Some("--coverage") => coverage(),
@@ -120,16 +128,61 @@ fn coverage() -> String {
 fn cvars() -> String {
     let mut text = format!("{:24} {:>10}  {:20} MEANING\n", "NAME", "DEFAULT", "RANGE");
     for cvar in cvar::TABLE {
-        let range = format!("{}..{}", cvar.range.0, cvar.range.1);
-        writeln!(
-            text,
-            "{:24} {:>10}  {range:20} {}",
-            cvar.name, cvar.default, cvar.meaning
-        )
-        .expect("a String takes every text");
+        let (default, range) = match cvar.is_text {
+            true => ("none".into(), "rules".into()),
+            false => (cvar.default.to_string(), format!("{}..{}", cvar.range.0, cvar.range.1)),
+        };
+        writeln!(text, "{:24} {default:>10}  {range:20} {}", cvar.name, cvar.meaning)
+            .expect("a String takes every text");
     }
     text
 }
+
+/// The rules that collective operations go by, for communicators of `ranks` ranks, and how rules are written.
+fn collectives(ranks: Option<&str>) -> Result<String, String> {
+    let cpus = cpu::allowed(0);
+    let sizes = match ranks {
+        None if cpus > 2 => vec![2, cpus],
+        None => vec![2],
+        Some(ranks) => vec![
+            (ranks.parse().ok())
+                .filter(|&ranks| ranks > 0)
+                .ok_or_else(|| format!("{ranks} is no number of ranks"))?,
+        ],
+    };
+    let settings = Settings::from_environment()?;
+    let mut text = String::from(SELECTION);
+    for operation in Operation::ALL {
+        let ways: Vec<&str> = operation.ways().iter().map(|way| way.word()).collect();
+        let line = (operation.word(), operation.measure(), ways.join(" "));
+        writeln!(text, "# {:16}{:32}{}", line.0, line.1, line.2).expect("a String takes every text");
+    }
+    for size in sizes {
+        for crowded in [false, true] {
+            let whose = if crowded {
+                "more ranks than CPUs"
+            } else {
+                "a CPU for each rank"
+            };
+            writeln!(text, "\n# {size} ranks, of a job with {whose}").expect("a String takes every text");
+            for &operation in Operation::ALL {
+                let rule = Case::new(&settings, crowded, size).rule(operation);
+                writeln!(text, "{rule};").expect("a String takes every text");
+            }
+        }
+    }
+    Ok(text)
+}
+
+const SELECTION: &str = "\
+# NEARMPI_COLLECTIVES=\"RULE; RULE ...\" says otherwise, case by case; the later of two rules for a case counts.
+#   RULE: OPERATION[@RANKS] [roomy|crowded]: WAY[<=BYTES] ...
+#   RANKS: 8, 3-8 or 3-; roomy: jobs with a CPU for each rank; BYTES: 4096, 64K, 1M
+# Of the ways the first is taken whose bound holds and that can do it; blocking operations begin with shown (through
+# boards in shared memory) and offered (copied once), all others with the ways by messages that follow.
+#
+# OPERATION       BYTES                           WAYS, in this order
+";
 
 /// MPICH's lines, in the spelling that Spack's and EasyBuild's patterns look for.
 fn mpichversion() -> String {
@@ -190,7 +243,33 @@ mod tests {
 
     #[test]
     fn an_unknown_option_is_named() {
-        assert!(reply(Some("--colour")).unwrap_err().contains("--colour"));
-        assert!(reply(None).unwrap().contains(version::NEARMPI));
+        assert!(reply(Some("--colour"), None).unwrap_err().contains("--colour"));
+        assert!(reply(None, None).unwrap().contains(version::NEARMPI));
+        assert!(reply(Some("--cvars"), Some("4")).unwrap_err().contains("one option"));
+        assert!(
+            reply(Some("--collectives"), Some("0"))
+                .unwrap_err()
+                .contains("0 is no number of ranks")
+        );
+    }
+
+    #[test]
+    fn the_rules_that_are_printed_can_be_given_back() {
+        let text = reply(Some("--collectives"), Some("6")).unwrap();
+        let printed: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            .collect();
+        assert_eq!(printed.len(), 2 * Operation::ALL.len());
+        for half in printed.chunks(Operation::ALL.len()) {
+            let rules = half.join(" ");
+            let given = |name: &str| (name == "NEARMPI_COLLECTIVES").then(|| rules.clone());
+            let settings = Settings::read(given).unwrap();
+            let crowded = rules.contains("crowded");
+            for (&operation, line) in Operation::ALL.iter().zip(half) {
+                let rule = Case::new(&settings, crowded, 6).rule(operation);
+                assert_eq!(format!("{rule};"), *line);
+            }
+        }
     }
 }

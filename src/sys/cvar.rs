@@ -5,6 +5,7 @@
 //! the documentation.
 #![allow(unsafe_code)]
 
+use super::selection::{self, Rules};
 use super::tuned;
 
 /// One control variable.
@@ -12,50 +13,62 @@ use super::tuned;
 pub struct Cvar {
     /// Name in the environment.
     pub name: &'static str,
-    /// Value when the environment does not say.
+    /// Value when the environment does not say; a text is empty then.
     pub default: u64,
     /// Least and greatest value taken.
     pub range: (u64, u64),
+    /// Whether it is a text rather than a number: the last row.
+    pub is_text: bool,
+    /// Whether one rank's value counts for the job: that of the first rank in MPI_Init.
+    pub of_job: bool,
     /// What it does, with its unit.
     pub meaning: &'static str,
 }
 
 macro_rules! cvars {
-    ($($field:ident $name:literal $default:literal $least:literal..=$most:literal $meaning:literal;)*) => {
+    ($($field:ident $name:literal $default:literal $least:literal..=$most:literal $($job:ident)? $meaning:literal;)*) => {
         /// The table.
         pub const TABLE: &[Cvar] = &[$(Cvar {
-            name: concat!("NEARMPI_", $name), default: $default, range: ($least, $most), meaning: $meaning,
-        }),*];
+            name: concat!("NEARMPI_", $name), default: $default, range: ($least, $most),
+            is_text: false, of_job: !stringify!($($job)?).is_empty(), meaning: $meaning,
+        }),*, COLLECTIVES];
 
         /// The values in force.
         #[derive(Clone, Debug)]
         pub struct Settings {
             $(#[doc = $meaning] pub $field: u64,)*
+            /// How collective operations go.
+            pub collectives: Rules,
         }
 
         impl Settings {
-            /// The values, in the order of the table.
+            /// The numbers, in the order of the table.
             pub fn values(&self) -> Vec<u64> {
                 vec![$(self.$field),*]
+            }
+
+            /// As [`Settings::values`], to be changed.
+            fn values_mut(&mut self) -> Vec<&mut u64> {
+                vec![$(&mut self.$field),*]
             }
 
             /// Takes each variable from `lookup`, or its default.
             ///
             /// # Errors
-            /// A sentence naming the variable whose value is no number or out of range.
+            /// A sentence naming the variable whose value is no number, out of range or no rules.
             pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Settings, String> {
                 let mut table = TABLE.iter();
                 Ok(Settings { $($field: {
                     let cvar = table.next().expect("the macro makes one row per field");
                     cvar.value(lookup(cvar.name))?
-                },)* })
+                },)* collectives: rules(lookup(COLLECTIVES.name))? })
             }
         }
     };
 }
 
 cvars! {
-    one_copy "ONE_COPY" 1 0..=1
+    one_copy "ONE_COPY" 1 0..=1 job
         "1: large messages are copied once, by process_vm_readv; 0: all go through shared memory";
     one_copy_min "ONE_COPY_MIN" 32769 1..=1073741824
         "bytes from which a message in a row may be copied once rather than through the sender's cells";
@@ -105,28 +118,42 @@ cvars! {
         "yields before a waiting rank sleeps";
     spread "SPREAD" 1 0..=1
         "1: where ranks share CPUs, a waiting rank moves from a CPU with at least two more of them than another has, and away from the rank it waits for; 0: the kernel alone decides";
-    board_ranks "BOARD_RANKS" 64 0..=32768
-        "ranks up to which a communicator's short collectives go by boards in shared memory; 0: all by messages (the same for all ranks)";
-    board_max "BOARD_MAX" 65536 0..=65536
-        "bytes of a rank that are shown to others at a time; up to these a collective goes by boards (the same for all ranks)";
-    board_pieces "BOARD_PIECES" 262144 0..=1152921504606846976
-        "bytes of a rank up to which a broadcast, a gather, a prefix reduction or an allreduce of two ranks goes by boards, in pieces of BOARD_MAX; a reduction up to four times that, as a broadcast where ranks share CPUs; reductions of two ranks at any length unless it is 0 (the same for all ranks)";
-    board_direct "BOARD_DIRECT" 16384 0..=65536
-        "bytes for others up to which an allgather, alltoall or scatter, or a broadcast of two ranks, shows them where each rank has a CPU; else up to BOARD_MAX (the same for all ranks)";
-    board_started "BOARD_STARTED" 1 0..=1
-        "1: nonblocking collectives in which no rank shows more than 1024 bytes go by boards too; 0: by messages (the same for all ranks)";
-    board_one_copy "BOARD_ONE_COPY" 1 0..=2
-        "longer data of a blocking collective are copied once by whoever needs them: 0: never; 1: where each rank has a CPU, but in a broadcast of more than two ranks, a gather, scan or reduction to one rank; 2: always (the same for all ranks)";
-    share_min "SHARE_MIN" 8192 0..=1073741824
-        "bytes from which each rank reduces its share of an allreduce by boards; four times that with two ranks (the same for all ranks)";
+    board_ranks "BOARD_RANKS" 64 0..=32768 job
+        "ranks up to which a communicator's short collectives go by boards in shared memory; 0: all by messages";
+    board_max "BOARD_MAX" 65536 0..=65536 job
+        "bytes of a rank that are shown to others at a time; up to these a collective goes by boards";
+    board_pieces "BOARD_PIECES" 262144 0..=1152921504606846976 job
+        "bytes of a rank up to which a broadcast, a gather, a prefix reduction or an allreduce of two ranks goes by boards, in pieces of BOARD_MAX; a reduction up to four times that, as a broadcast where ranks share CPUs; reductions of two ranks at any length unless it is 0";
+    board_direct "BOARD_DIRECT" 16384 0..=65536 job
+        "bytes for others up to which an allgather, alltoall or scatter, or a broadcast of two ranks, shows them where each rank has a CPU; else up to BOARD_MAX";
+    board_started "BOARD_STARTED" 1 0..=1 job
+        "1: nonblocking collectives in which no rank shows more than 1024 bytes go by boards too; 0: by messages";
+    board_one_copy "BOARD_ONE_COPY" 1 0..=2 job
+        "longer data of a blocking collective are copied once by whoever needs them: 0: never; 1: where each rank has a CPU, but in a broadcast of more than two ranks, a gather, scan or reduction to one rank; 2: always";
+    share_min "SHARE_MIN" 8192 0..=1073741824 job
+        "bytes from which each rank reduces its share of an allreduce by boards; four times that with two ranks";
     numa "NUMA" 1 0..=1
         "1: what a rank owns of the shared memory lies on its own NUMA node; 0: rank 0 touches all of it first, and mpirun binds nobody unless asked";
-    check "CHECK" 0 0..=1
-        "1: buffers of operations under way must not overlap, and receives name the types that were sent (the same for all ranks); MPI_Finalize fails when messages were never received or requests never completed, and says which handles were never freed";
+    check "CHECK" 0 0..=1 job
+        "1: buffers of operations under way must not overlap, and receives name the types that were sent; MPI_Finalize fails when messages were never received or requests never completed, and says which handles were never freed";
     backtrace "BACKTRACE" 0 0..=1
         "1: a rank that crashes prints the calls under way on standard error";
     debug "DEBUG" 0 0..=5
         "1: start-up banner with the way of large messages, and fall-backs, on standard error; 2: of every rank; higher: more";
+}
+
+const COLLECTIVES: Cvar = Cvar {
+    name: "NEARMPI_COLLECTIVES",
+    default: 0,
+    range: (0, selection::ROOM as u64),
+    is_text: true,
+    of_job: true,
+    meaning: "rules for the way that collective operations go, such as allreduce@2: shown<=256K offered; alltoall: pairs \
+              (nearmpi-info --collectives)",
+};
+
+fn rules(text: Option<String>) -> Result<Rules, String> {
+    Rules::read(text.as_deref().unwrap_or_default()).map_err(|wrong| format!("{}: {wrong}", COLLECTIVES.name))
 }
 
 impl Cvar {
@@ -160,7 +187,10 @@ impl Settings {
     fn read_over(lookup: impl Fn(&str) -> Option<String>, kept: &[(String, String)]) -> Result<Settings, String> {
         let good = |name: &str, value: &String| {
             let cvar = TABLE.iter().find(|cvar| cvar.name == name);
-            cvar.is_some_and(|cvar| cvar.value(Some(value.clone())).is_ok())
+            cvar.is_some_and(|cvar| match cvar.is_text {
+                true => rules(Some(value.clone())).is_ok(),
+                false => cvar.value(Some(value.clone())).is_ok(),
+            })
         };
         let kept = |name: &str| {
             let (_, value) = kept.iter().find(|(key, value)| key == name && good(name, value))?;
@@ -168,7 +198,51 @@ impl Settings {
         };
         Settings::read(|name| lookup(name).or_else(|| kept(name)))
     }
+
+    /// The numbers that all ranks of a job have alike.
+    pub fn of_job(&self) -> Vec<u64> {
+        let rows = TABLE.iter().zip(self.values());
+        rows.filter(|(cvar, _)| cvar.of_job).map(|(_, value)| value).collect()
+    }
+
+    /// Takes over what another rank of the job goes by: its [`Settings::of_job`] and the text of its rules. Returns the
+    /// names of those that were others here.
+    ///
+    /// # Errors
+    /// A sentence that names a value which makes no sense; nothing is changed then.
+    pub fn adopt(&mut self, numbers: &[u64], collectives: &str) -> Result<Vec<&'static str>, String> {
+        let collectives = rules(Some(collectives.into()))?;
+        let of_job = || TABLE.iter().filter(|cvar| cvar.of_job && !cvar.is_text);
+        if numbers.len() != of_job().count() {
+            return Err(format!("{} settings of the job", numbers.len()));
+        }
+        for (cvar, number) in of_job().zip(numbers) {
+            cvar.value(Some(number.to_string()))?;
+        }
+        let mut changed = Vec::new();
+        let mine = TABLE.iter().zip(self.values_mut()).filter(|(cvar, _)| cvar.of_job);
+        for ((cvar, mine), &number) in mine.zip(numbers) {
+            if std::mem::replace(mine, number) != number {
+                changed.push(cvar.name);
+            }
+        }
+        if self.collectives != collectives {
+            self.collectives = collectives;
+            changed.push(COLLECTIVES.name);
+        }
+        Ok(changed)
+    }
 }
+
+/// How many numbers the ranks of a job have alike, and most bytes of the text.
+pub const OF_JOB: (usize, usize) = {
+    let (mut at, mut count) = (0, 0);
+    while at < TABLE.len() {
+        count += (TABLE[at].of_job && !TABLE[at].is_text) as usize;
+        at += 1;
+    }
+    (count, selection::ROOM)
+};
 
 /// Whether the program was given privileges that its caller lacks (set-uid, file capabilities).
 pub fn secure() -> bool {
@@ -194,6 +268,7 @@ mod tests {
             ("OFFER_MIN", "0"),
             ("JUNK", "1"),
             ("RING_MAX", "x"),
+            ("COLLECTIVES", "x"),
         ];
         let kept = kept.map(|(name, value)| (format!("NEARMPI_{name}"), value.to_string()));
         let given = |name: &str| (name == "NEARMPI_SPIN").then(|| "7".into());
@@ -207,8 +282,33 @@ mod tests {
     }
 
     #[test]
+    fn what_another_rank_settled_is_taken_over_if_it_makes_sense() {
+        let read = |name: &str, value: &str| {
+            Settings::read(|asked| (asked == name).then(|| value.into())).expect("good values")
+        };
+        let theirs = read("NEARMPI_BOARD_MAX", "4096");
+        let mut mine = read("NEARMPI_COLLECTIVES", "scan: doubling");
+        let changed = mine.adopt(&theirs.of_job(), "").unwrap();
+        assert_eq!(changed, ["NEARMPI_BOARD_MAX", "NEARMPI_COLLECTIVES"]);
+        assert_eq!((mine.board_max, mine.collectives.rules.len()), (4096, 0));
+        assert_eq!(mine.adopt(&theirs.of_job(), "").unwrap(), [""; 0]);
+        let mut junk = theirs.of_job();
+        junk.fill(u64::MAX);
+        assert!(
+            mine.adopt(&junk, "")
+                .unwrap_err()
+                .contains("=18446744073709551615 is not a number")
+        );
+        assert!(mine.adopt(&theirs.of_job(), "scan").unwrap_err().contains("no colon"));
+        assert!(mine.adopt(&[], "").is_err());
+        assert_eq!(mine.board_max, 4096);
+    }
+
+    #[test]
     fn a_bad_value_is_named() {
         let error = Settings::read(|name| (name == "NEARMPI_ONE_COPY").then(|| "2".into())).unwrap_err();
         assert_eq!(error, "NEARMPI_ONE_COPY=2 is not a number from 0 to 1");
+        let error = Settings::read(|name| (name == "NEARMPI_COLLECTIVES").then(|| "scan".into())).unwrap_err();
+        assert_eq!(error, "NEARMPI_COLLECTIVES: \"scan\": no colon behind the operation");
     }
 }

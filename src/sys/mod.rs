@@ -13,5 +13,6 @@ pub mod gate;
 pub mod host;
 pub mod memory;
 pub mod pages;
+pub mod selection;
 pub mod topology;
 pub mod tuned;

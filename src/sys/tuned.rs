@@ -42,7 +42,7 @@ fn parse(text: &str) -> Vec<(String, String)> {
 ///
 /// # Errors
 /// What the file system says.
-pub fn write(folder: &Path, remark: &str, values: &[(&str, u64)]) -> io::Result<PathBuf> {
+pub fn write(folder: &Path, remark: &str, values: &[(&str, String)]) -> io::Result<PathBuf> {
     let mut text: String = remark.lines().map(|line| format!("# {line}\n")).collect();
     text.extend(values.iter().map(|(name, value)| format!("{name}={value}\n")));
     fs::create_dir_all(folder)?;
@@ -119,8 +119,9 @@ mod tests {
     fn what_is_written_is_read() {
         let folder = std::env::temp_dir().join(format!("nearmpi-tuned-{}", std::process::id()));
         assert_eq!(read(&folder), []);
-        write(&folder, "two\nlines", &[("NEARMPI_A", 7)]).unwrap();
-        let file = write(&folder, "again", &[("NEARMPI_A", 8), ("NEARMPI_B", 9)]).unwrap();
+        write(&folder, "two\nlines", &[("NEARMPI_A", "7".into())]).unwrap();
+        let values = [("NEARMPI_A", "8".into()), ("NEARMPI_B", "9".into())];
+        let file = write(&folder, "again", &values).unwrap();
         let pairs = [("NEARMPI_A", "8"), ("NEARMPI_B", "9")].map(|(name, value)| (name.into(), value.into()));
         assert_eq!(read(&folder), pairs);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);

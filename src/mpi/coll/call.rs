@@ -4,7 +4,8 @@
 use super::args::{Blocks, Data, Reduction, Root, reduction_signature};
 use super::board::reductions::{self, Elements};
 use super::board::{self, Boards, Where, long, long_reductions, moves, started};
-use super::machine::{self, Operation, is_crowded};
+use super::choice::Case;
+use super::machine::{self, Operation};
 use super::signature::{Call, Signature};
 use super::{next_started_tag, plan};
 use crate::mpi::buffer::Buffer;
@@ -44,17 +45,18 @@ pub enum Task {
 impl Task {
     /// The schedule that does it.
     pub fn plan(self, hold: &Hold, comm: &Rc<Comm>) -> Operation {
+        let case = Case::of(hold, comm);
         match self {
-            Task::Barrier(call) => plan::barrier(comm, is_crowded(hold), call),
-            Task::Bcast(root, data) => plan::bcast(comm, root, &data),
-            Task::Reduce(root, reduction) => plan::reduce(comm, is_crowded(hold), root, &reduction),
-            Task::Allreduce(reduction) => plan::allreduce(comm, is_crowded(hold), &reduction),
-            Task::Gather(root, send, recv, true) => plan::gather_regular(comm, root, send.as_ref(), recv),
+            Task::Barrier(call) => plan::barrier(case, comm, call),
+            Task::Bcast(root, data) => plan::bcast(case, comm, root, &data),
+            Task::Reduce(root, reduction) => plan::reduce(case, comm, root, &reduction),
+            Task::Allreduce(reduction) => plan::allreduce(case, comm, &reduction),
+            Task::Gather(root, send, recv, true) => plan::gather_regular(case, comm, root, send.as_ref(), recv),
             Task::Gather(root, send, recv, false) => plan::gather(comm, root, send.as_ref(), recv),
-            Task::Scatter(root, send, recv, true) => plan::scatter_regular(comm, root, send, recv.as_ref()),
+            Task::Scatter(root, send, recv, true) => plan::scatter_regular(case, comm, root, send, recv.as_ref()),
             Task::Scatter(root, send, recv, false) => plan::scatter(comm, root, send, recv.as_ref()),
-            Task::Allgather(send, recv) => plan::allgather(comm, send.as_ref(), recv),
-            Task::Alltoall(send, recv) => plan::alltoall(comm, send, recv),
+            Task::Allgather(send, recv) => plan::allgather(case, comm, send.as_ref(), recv),
+            Task::Alltoall(send, recv) => plan::alltoall(case, comm, send, recv),
             Task::ReduceScatter(reduction, counts) => plan::reduce_scatter(comm, &reduction, &counts),
             Task::Scan(reduction, exclusive) => plan::scan(comm, &reduction, exclusive),
             Task::Planned(operation) => operation,

@@ -1,11 +1,17 @@
-//! Which way a blocking collective of an intracommunicator goes: one table, the same at all ranks, made when the
-//! communicator's boards are opened.
+//! Which way a collective of an intracommunicator goes, the same at all ranks: by boards, as a table says that is made
+//! when the communicator's boards are opened, or by messages, along one of several schedules. `NEARMPI_COLLECTIVES`
+//! overrides both, case by case ([`selection`](crate::sys::selection)).
 //!
-//! A row says up to how many bytes of a rank the operation is shown on the boards, in pieces of `near` bytes where it
-//! goes in pieces, and up to how many it is offered, to be copied once; what is longer still becomes a schedule.
+//! A row of the table says up to how many bytes the operation is shown on the boards, in pieces of `near` bytes where it
+//! goes in pieces, and up to how many it is offered, to be copied once; what is longer still becomes a schedule, and so
+//! does what is nonblocking, persistent, or of more ranks than use boards.
 
 use super::board::MOST;
+use super::machine::is_crowded;
+use crate::mpi::comm::Comm;
+use crate::mpi::world::Hold;
 use crate::sys::cvar::Settings;
+use crate::sys::selection::{Operation, Rule, Step, Way};
 
 /// Smallest pieces, in bytes: a turn costs as much as copying these.
 const LEAST: usize = 1024;
@@ -21,6 +27,19 @@ pub struct Row {
     /// Bytes up to which what is longer is copied once; 0: never, however long or of unknown length.
     pub offered: usize,
 }
+
+/// Bytes from which a broadcast goes in parts, and ranks from which that can pay.
+const LONG_BCAST: (usize, usize) = (64 << 10, 5);
+/// Bytes from which a reduction works by halves.
+const LONG_REDUCE: usize = 16 << 10;
+/// Bytes up to which ranks that share CPUs reduce at one of them.
+const SHORT_CROWD: usize = 4 << 10;
+/// Bytes of a block up to which gather and scatter forward blocks along a tree, and ranks from which that can pay.
+const SHORT_BLOCK: (usize, usize) = (2 << 10, 5);
+/// Bytes in all up to which an allgather does without a ring.
+const SHORT_ALLGATHER: usize = 32 << 10;
+/// Bytes of a block up to which an alltoall forwards blocks, and ranks from which that can pay.
+const SHORT_ALLTOALL: (usize, usize) = (256, 8);
 
 /// However long.
 const ANY: usize = usize::MAX;
@@ -97,7 +116,7 @@ impl Table {
             shown,
             offered: if offered { ANY } else { 0 },
         };
-        Table {
+        let mut table = Table {
             near,
             // Two ranks read as much either way, and one turn is shorter than two.
             share: match size {
@@ -125,6 +144,153 @@ impl Table {
             scatter: row(direct, far),
             allgather: row(direct, far),
             alltoall: row(direct, far),
+        };
+        for &operation in Operation::ALL {
+            let Some(rule) = settings.collectives.find(operation, size, crowded) else {
+                continue;
+            };
+            let Some((row, in_pieces)) = table.row(operation) else {
+                continue;
+            };
+            let most = |way| {
+                rule.steps
+                    .iter()
+                    .find(|step| step.way == way)
+                    .map_or(0, |step| step.most)
+            };
+            *row = Row {
+                shown: match in_pieces && near >= LEAST {
+                    true => most(Way::Shown),
+                    false => most(Way::Shown).min(near),
+                },
+                offered: if can { most(Way::Offered) } else { 0 },
+            };
+        }
+        table
+    }
+
+    /// The row of `operation`, and whether it can go in pieces; `None` for those that need none.
+    fn row(&mut self, operation: Operation) -> Option<(&mut Row, bool)> {
+        match operation {
+            Operation::Barrier => None,
+            Operation::Bcast => Some((&mut self.bcast, true)),
+            Operation::Reduce => Some((&mut self.reduce, true)),
+            Operation::Allreduce => Some((&mut self.allreduce, true)),
+            Operation::Scan => Some((&mut self.scan, true)),
+            Operation::Gather => Some((&mut self.gather, true)),
+            Operation::ReduceScatter => Some((&mut self.reduce_scatter, false)),
+            Operation::Scatter => Some((&mut self.scatter, false)),
+            Operation::Allgather => Some((&mut self.allgather, false)),
+            Operation::Alltoall => Some((&mut self.alltoall, false)),
+        }
+    }
+}
+
+/// The case that a schedule is chosen for.
+#[derive(Clone, Copy)]
+pub struct Case<'a> {
+    settings: &'a Settings,
+    crowded: bool,
+    size: usize,
+}
+
+impl<'a> Case<'a> {
+    /// That of `size` ranks, of a job whose ranks share CPUs if `crowded`.
+    pub fn new(settings: &'a Settings, crowded: bool, size: usize) -> Case<'a> {
+        Case {
+            settings,
+            crowded,
+            size,
+        }
+    }
+
+    /// That of `comm`.
+    pub fn of(hold: &'a Hold, comm: &Comm) -> Case<'a> {
+        Case::new(hold.engine.channel.settings(), is_crowded(hold), comm.size() as usize)
+    }
+
+    /// The schedule for `len` bytes: the first way within its bound that is `able`, of the rule for this case, then of
+    /// the usual ones, of which the last is always able.
+    pub fn by_messages(self, operation: Operation, len: usize, able: impl Fn(Way) -> bool) -> Way {
+        let steps = self.schedules(operation);
+        let fits = |step: &&Step| len <= step.most && able(step.way);
+        let step = steps.iter().find(fits).or(steps.last());
+        step.expect("each operation has a usual way").way
+    }
+
+    /// The rule that says what is done in this case.
+    pub fn rule(self, operation: Operation) -> Rule {
+        let row = Table::new(self.settings, self.crowded, self.size)
+            .row(operation)
+            .map(|(row, _)| *row);
+        let row = row.filter(|_| self.size as u64 <= self.settings.board_ranks);
+        let boards = row.map_or([0; 2], |row| [row.shown, row.offered]);
+        let boards = [Way::Shown, Way::Offered].into_iter().zip(boards);
+        let mut steps: Vec<Step> = Vec::new();
+        for step in boards
+            .map(|(way, most)| Step { way, most })
+            .chain(self.schedules(operation))
+        {
+            let reached = steps.last().map_or(0, |step| step.most);
+            if reached < step.most {
+                steps.push(step);
+            }
+        }
+        Rule {
+            operation,
+            ranks: (self.size, self.size),
+            crowded: Some(self.crowded),
+            steps,
+        }
+    }
+
+    /// The ways by messages: those of the rule for this case, then the usual ones.
+    fn schedules(self, operation: Operation) -> Vec<Step> {
+        let rule = self.settings.collectives.find(operation, self.size, self.crowded);
+        let ruled = rule.map_or(&[][..], |rule| &rule.steps).iter().copied();
+        ruled
+            .filter(|step| step.way.is_by_messages())
+            .chain(self.usual(operation))
+            .collect()
+    }
+
+    /// The ways by messages that are taken where nobody says; the last is always able.
+    fn usual(self, operation: Operation) -> Vec<Step> {
+        let up_to = |way, most| Step { way, most };
+        let any = |way| up_to(way, ANY);
+        let crowd = if self.crowded { SHORT_CROWD } else { 0 };
+        let from = |ranks, block: usize| if self.size >= ranks { block } else { 0 };
+        let others = self.size.saturating_sub(1);
+        match operation {
+            Operation::Barrier => vec![any(if self.crowded { Way::Flat } else { Way::Doubling })],
+            Operation::Bcast => match self.size >= LONG_BCAST.1 {
+                true => vec![up_to(Way::Tree, LONG_BCAST.0 - 1), any(Way::Parts)],
+                false => vec![any(Way::Tree)],
+            },
+            Operation::Reduce | Operation::Allreduce => {
+                let short = if operation == Operation::Reduce {
+                    Way::Tree
+                } else {
+                    Way::Doubling
+                };
+                let (flat, short_ones) = (up_to(Way::Flat, crowd), up_to(short, LONG_REDUCE - 1));
+                vec![flat, short_ones, any(Way::Halves), any(short)]
+            }
+            Operation::ReduceScatter => vec![any(Way::Pairs)],
+            Operation::Scan => vec![any(Way::Doubling)],
+            Operation::Gather => vec![up_to(Way::Tree, from(SHORT_BLOCK.1, SHORT_BLOCK.0)), any(Way::Linear)],
+            Operation::Scatter => {
+                let tree = from(SHORT_BLOCK.1, SHORT_BLOCK.0) * others;
+                vec![up_to(Way::Tree, tree), any(Way::Linear)]
+            }
+            Operation::Allgather => {
+                let short = SHORT_ALLGATHER / self.size.max(1);
+                vec![up_to(Way::Bruck, short), up_to(Way::Spread, short), any(Way::Ring)]
+            }
+            Operation::Alltoall => {
+                let bruck = from(SHORT_ALLTOALL.1, SHORT_ALLTOALL.0) * others;
+                vec![up_to(Way::Bruck, bruck), any(Way::Pairs)]
+            }
         }
     }
 }
@@ -189,5 +355,66 @@ mod tests {
         assert_eq!((all.bcast.shown, all.bcast.offered, all.scan.offered), (65536, ANY, 0));
         let refused = table(&[("NEARMPI_BOARD_ONE_COPY", "2"), ("NEARMPI_ONE_COPY", "0")], true, 4);
         assert!(!refused.bcast.offers_any() && refused.bcast.shown > 65536);
+    }
+
+    #[test]
+    fn rules_take_the_place_of_the_defaults_for_their_case_alone() {
+        let rules =
+            "allreduce@2: shown<=4K offered<=8K; alltoall crowded: shown pairs; bcast@3-: parts; gather: offered";
+        let set = |more| vec![("NEARMPI_COLLECTIVES", rules), more];
+        let (two, none) = (table(&set(("", "")), false, 2), table(&[], false, 2));
+        assert_eq!(
+            two.allreduce,
+            Row {
+                shown: 4096,
+                offered: 8192
+            }
+        );
+        assert_eq!((two.bcast, two.alltoall), (none.bcast, none.alltoall));
+        assert_eq!((two.gather.shown, two.gather.offered), (0, ANY));
+        let four = table(&set(("", "")), true, 4);
+        assert_eq!((four.bcast.shown, four.bcast.offered), (0, 0));
+        // Blocks are not shown in pieces.
+        assert_eq!((four.alltoall.shown, four.alltoall.offered), (65536, 0));
+        assert_eq!(four.allreduce, table(&[], true, 4).allreduce);
+        let refused = table(&set(("NEARMPI_ONE_COPY", "0")), false, 2);
+        assert_eq!((refused.gather.offered, refused.allreduce.shown), (0, 4096));
+    }
+
+    #[test]
+    fn schedules_are_those_of_the_rule_then_the_usual_ones() {
+        let rules = "bcast: parts<=1K; allreduce@3: doubling<=9 halves<=99; alltoall: pairs; allgather: shown<=5";
+        let found = |name: &str| (name == "NEARMPI_COLLECTIVES").then(|| rules.into());
+        let settings = Settings::read(found).unwrap();
+        let way =
+            |crowded, size, operation, len| Case::new(&settings, crowded, size).by_messages(operation, len, |_| true);
+        let bcast = |len| way(false, 9, Operation::Bcast, len);
+        assert_eq!(
+            [bcast(1024), bcast(1025), bcast(1 << 20)],
+            [Way::Parts, Way::Tree, Way::Parts]
+        );
+        let allreduce = |len| way(true, 3, Operation::Allreduce, len);
+        assert_eq!(
+            [allreduce(9), allreduce(10), allreduce(100)],
+            [Way::Doubling, Way::Halves, Way::Flat]
+        );
+        assert_eq!(way(true, 4, Operation::Allreduce, 10), Way::Flat);
+        assert_eq!(way(false, 9, Operation::Alltoall, 1), Way::Pairs);
+        assert_eq!(way(false, 9, Operation::Allgather, 1), Way::Bruck);
+        let unable = |len| {
+            let case = Case::new(&settings, false, 3);
+            case.by_messages(Operation::Allreduce, len, |way| way != Way::Halves)
+        };
+        assert_eq!([unable(50), unable(1 << 20)], [Way::Doubling; 2]);
+    }
+
+    #[test]
+    fn a_case_says_what_is_done_as_a_rule() {
+        let settings = Settings::read(|_| None).unwrap();
+        let rule = |crowded, size, operation| Case::new(&settings, crowded, size).rule(operation).to_string();
+        assert_eq!(rule(false, 8, Operation::Barrier), "barrier@8 roomy: doubling");
+        assert_eq!(rule(true, 8, Operation::Bcast), "bcast@8 crowded: shown<=1M parts");
+        let many = rule(true, 100, Operation::Allreduce);
+        assert_eq!(many, "allreduce@100 crowded: flat<=4K doubling<=16383 halves");
     }
 }

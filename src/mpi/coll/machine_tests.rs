@@ -1,15 +1,21 @@
 //! Operations planned from datatypes and run by ranks as threads, against their definition.
 
+use super::choice::Case;
 use super::machine::{run, start};
 use super::next_started_tag;
 use super::plan::{self, Root};
 use super::support::{self, data, reduction, regular};
 use crate::mpi::pt2pt;
 use crate::mpi::world::Hold;
+use crate::sys::cvar::Settings;
 use std::rc::Rc;
 
 fn job(ranks: u32, program: impl Fn(u32, &mut Hold) + Sync) {
     support::job(ranks, 2, &[], false, |rank, world| program(rank, &mut world.hold()));
+}
+
+fn settings() -> Settings {
+    Settings::read(|_| None).unwrap()
 }
 
 fn value(rank: u32, index: usize) -> i32 {
@@ -34,10 +40,12 @@ fn data_moves_as_it_should() {
     for ranks in [1, 2, 3, 6, 8] {
         job(ranks, |rank, hold| {
             let comm = hold.world.clone();
+            let settings = settings();
+            let case = Case::new(&settings, false, comm.size() as usize);
             let last = ranks - 1;
             for count in COUNTS {
                 let mut ints = if rank == last { values(7, count) } else { vec![0; count] };
-                run(hold, plan::bcast(&comm, Root::Rank(last), &data(&mut ints))).unwrap();
+                run(hold, plan::bcast(case, &comm, Root::Rank(last), &data(&mut ints))).unwrap();
                 assert!(ints == values(7, count));
 
                 let mut mine = values(rank, count);
@@ -45,20 +53,20 @@ fn data_moves_as_it_should() {
                 let mut got = vec![0; count * ranks as usize];
                 run(
                     hold,
-                    plan::allgather(&comm, Some(&data(&mut mine)), regular(&mut got, ranks)),
+                    plan::allgather(case, &comm, Some(&data(&mut mine)), regular(&mut got, ranks)),
                 )
                 .unwrap();
                 assert!(got == all);
 
                 let mut got = vec![0; count * ranks as usize];
                 let at_root = (rank == last).then(|| regular(&mut got, ranks));
-                let gather = plan::gather_regular(&comm, Root::Rank(last), Some(&data(&mut mine)), at_root);
+                let gather = plan::gather_regular(case, &comm, Root::Rank(last), Some(&data(&mut mine)), at_root);
                 run(hold, gather).unwrap();
                 assert!(rank != last || got == all);
 
                 let at_root = (rank == last).then(|| regular(&mut got, ranks));
                 let mut got_back = vec![0; count];
-                let scatter = plan::scatter_regular(&comm, Root::Rank(last), at_root, Some(&data(&mut got_back)));
+                let scatter = plan::scatter_regular(case, &comm, Root::Rank(last), at_root, Some(&data(&mut got_back)));
                 run(hold, scatter).unwrap();
                 assert!(got_back == mine);
 
@@ -67,11 +75,11 @@ fn data_moves_as_it_should() {
                 let mut got = vec![0; out.len()];
                 run(
                     hold,
-                    plan::alltoall(&comm, Some(regular(&mut out, ranks)), regular(&mut got, ranks)),
+                    plan::alltoall(case, &comm, Some(regular(&mut out, ranks)), regular(&mut got, ranks)),
                 )
                 .unwrap();
                 assert!(got == expected);
-                run(hold, plan::alltoall(&comm, None, regular(&mut out, ranks))).unwrap();
+                run(hold, plan::alltoall(case, &comm, None, regular(&mut out, ranks))).unwrap();
                 assert!(out == expected);
             }
         });
@@ -83,22 +91,24 @@ fn reductions_add_up() {
     for (ranks, crowded) in [(1, false), (2, false), (3, false), (3, true), (6, false), (8, true)] {
         job(ranks, |rank, hold| {
             let comm = hold.world.clone();
+            let settings = settings();
+            let case = Case::new(&settings, crowded, comm.size() as usize);
             let sum = hold.ops.builtin(3).unwrap().clone();
             for count in COUNTS {
                 let mut mine = values(rank, count);
                 let mut got = vec![0; count];
                 let all = reduction(Some(&mut mine), &mut got, count, sum.clone());
-                run(hold, plan::allreduce(&comm, crowded, &all)).unwrap();
+                run(hold, plan::allreduce(case, &comm, &all)).unwrap();
                 assert!(got == sums(ranks, count));
 
                 let mut in_place = mine.clone();
                 let all = reduction(None, &mut in_place, count, sum.clone());
-                run(hold, plan::allreduce(&comm, crowded, &all)).unwrap();
+                run(hold, plan::allreduce(case, &comm, &all)).unwrap();
                 assert!(in_place == sums(ranks, count));
 
                 got.fill(0);
                 let all = reduction(Some(&mut mine), &mut got, count, sum.clone());
-                run(hold, plan::reduce(&comm, crowded, Root::Rank(ranks / 2), &all)).unwrap();
+                run(hold, plan::reduce(case, &comm, Root::Rank(ranks / 2), &all)).unwrap();
                 assert!(
                     got == if rank == ranks / 2 {
                         sums(ranks, count)
@@ -128,13 +138,15 @@ fn reductions_add_up() {
 fn nonblocking_operations_pass_each_other() {
     job(4, |rank, hold| {
         let comm = hold.world.clone();
+        let settings = settings();
+        let case = Case::new(&settings, false, comm.size() as usize);
         let sum = hold.ops.builtin(3).unwrap().clone();
         let mut mine: Vec<Vec<i32>> = (0..20).map(|turn| values(rank, turn * 300)).collect();
         let mut got: Vec<Vec<i32>> = mine.iter().map(|ints| vec![0; ints.len()]).collect();
         let mut requests = Vec::new();
         for (mine, got) in mine.iter_mut().zip(&mut got) {
             let count = got.len();
-            let operation = plan::allreduce(&comm, false, &reduction(Some(mine), got, count, sum.clone()));
+            let operation = plan::allreduce(case, &comm, &reduction(Some(mine), got, count, sum.clone()));
             requests.push(start(hold, Rc::new(operation), next_started_tag(&comm)).unwrap());
         }
         // Every rank waits in an order of its own.
@@ -153,8 +165,10 @@ fn nonblocking_operations_pass_each_other() {
 fn unequal_counts_are_an_error_not_junk() {
     job(2, |rank, hold| {
         let comm = hold.world.clone();
+        let settings = settings();
+        let case = Case::new(&settings, false, comm.size() as usize);
         let mut ints = vec![rank as i32; 4 + 4 * rank as usize];
-        let result = run(hold, plan::bcast(&comm, Root::Rank(0), &data(&mut ints)));
+        let result = run(hold, plan::bcast(case, &comm, Root::Rank(0), &data(&mut ints)));
         if rank == 1 {
             assert!(
                 result
@@ -172,10 +186,12 @@ fn unequal_counts_are_an_error_not_junk() {
 fn different_calls_are_named_to_whoever_hears_of_the_other() {
     job(2, |rank, hold| {
         let comm = hold.world.clone();
+        let settings = settings();
+        let case = Case::new(&settings, false, comm.size() as usize);
         let mut ints = vec![0; 4];
         // Rank 0 sends and returns; rank 1 is told.
         let operation = match rank {
-            0 => plan::bcast(&comm, Root::Rank(0), &data(&mut ints)),
+            0 => plan::bcast(case, &comm, Root::Rank(0), &data(&mut ints)),
             _ => plan::scatter(&comm, Root::Rank(0), None, Some(&data(&mut ints))),
         };
         let result = run(hold, operation);

@@ -1,10 +1,11 @@
 //! From the arguments of a collective operation to its schedule: which algorithm is taken when.
 //!
-//! The choice depends only on what all ranks know alike: the number of ranks, bytes of data
+//! The choice ([`Case::by_messages`]) depends only on what all ranks know alike: the number of ranks, bytes of data
 //! (type signatures must agree, datatypes need not), and whether the operation commutes.
 
 use super::args::reduction_signature;
 pub use super::args::{Blocks, Data, Places, Reduction, Root};
+use super::choice::Case;
 use super::inter::{self, Sides};
 use super::machine::{Element, Operation};
 use super::neighbor::{self, Neighbors};
@@ -14,27 +15,9 @@ use super::signature::{Call, Signature};
 use super::{allgather, allreduce, alltoall, barrier as barriers, bcast as bcasts, gather as gathers};
 use super::{reduce as reduces, reduce_scatter as reduce_scatters, scan as scans, scatter as scatters};
 use crate::mpi::comm::Comm;
+use crate::sys::selection::{Operation as Kind, Way};
 use std::ptr::null_mut;
 use std::rc::Rc;
-
-/// Bytes from which a broadcast is scattered and gathered rather than sent down a tree.
-const LONG_BCAST: usize = 64 << 10;
-/// Ranks from which that can pay.
-const MANY_BCAST: u32 = 5;
-/// Bytes from which a reduction works by halves.
-const LONG_REDUCE: usize = 16 << 10;
-/// Bytes up to which a crowd (more ranks than CPUs) reduces at one rank.
-const SHORT_CROWD: usize = 4 << 10;
-/// Bytes of a block up to which gather and scatter forward blocks along a tree.
-const SHORT_BLOCK: usize = 2 << 10;
-/// Ranks from which that can pay.
-const MANY_BLOCKS: u32 = 5;
-/// Bytes in all up to which an allgather doubles distances.
-const SHORT_ALLGATHER: usize = 32 << 10;
-/// Bytes of a block up to which an alltoall forwards blocks.
-const SHORT_ALLTOALL: usize = 256;
-/// Ranks from which that can pay.
-const MANY_ALLTOALL: u32 = 8;
 
 /// An operation in the making.
 struct Draft {
@@ -179,19 +162,21 @@ impl Draft {
     }
 }
 
-/// `MPI_Barrier`, or `call`'s part that is one. `crowded`: the job has more ranks than CPUs, here and below.
-pub fn barrier(comm: &Rc<Comm>, crowded: bool, call: Call) -> Operation {
+/// `MPI_Barrier`, or `call`'s part that is one.
+pub fn barrier(case: Case, comm: &Rc<Comm>, call: Call) -> Operation {
     let mut draft = Draft::new(comm, call);
     match draft.sides() {
         Some(sides) => inter::barrier(&mut draft.operation.schedule, sides),
-        None if crowded => barriers::flat(&mut draft.operation.schedule, draft.me),
-        None => barriers::dissemination(&mut draft.operation.schedule, draft.me),
+        None => match case.by_messages(Kind::Barrier, 0, |_| true) {
+            Way::Flat => barriers::flat(&mut draft.operation.schedule, draft.me),
+            _ => barriers::dissemination(&mut draft.operation.schedule, draft.me),
+        },
     }
     draft.operation
 }
 
 /// `MPI_Bcast`.
-pub fn bcast(comm: &Rc<Comm>, root: Root, data: &Data) -> Operation {
+pub fn bcast(case: Case, comm: &Rc<Comm>, root: Root, data: &Data) -> Operation {
     let mut draft = Draft::new(comm, Call::Bcast);
     let slice = draft.data(Base::Recv, data);
     draft.rooted(root);
@@ -201,14 +186,14 @@ pub fn bcast(comm: &Rc<Comm>, root: Root, data: &Data) -> Operation {
     match (sides, root) {
         (Some(sides), Root::Here) => inter::send_to_all(schedule, sides, |_| slice),
         (Some(_), Root::Rank(root)) => schedule.round().recv(root, slice),
-        (None, Root::Rank(root)) => intra_bcast(schedule, draft.me, root, slice, data),
+        (None, Root::Rank(root)) => intra_bcast(case, schedule, draft.me, root, (slice, data)),
         _ => {}
     }
     draft.operation
 }
 
-fn intra_bcast(schedule: &mut Schedule, me: Member, root: u32, slice: Slice, data: &Data) {
-    if slice.len < LONG_BCAST || me.size < MANY_BCAST {
+fn intra_bcast(case: Case, schedule: &mut Schedule, me: Member, root: u32, (slice, data): (Slice, &Data)) {
+    if case.by_messages(Kind::Bcast, slice.len, |_| true) == Way::Tree {
         return bcasts::binomial(schedule, me, root, slice);
     }
     // Parts must be cut at the same bytes everywhere, whatever the datatypes: other layouts are packed.
@@ -251,13 +236,13 @@ pub fn gather(comm: &Rc<Comm>, root: Root, send: Option<&Data>, recv: Option<Blo
     draft.operation
 }
 
-/// `MPI_Gather` along a tree, for short blocks in an intracommunicator; otherwise as [`gather`].
-pub fn gather_regular(comm: &Rc<Comm>, root: Root, send: Option<&Data>, recv: Option<Blocks>) -> Operation {
+/// `MPI_Gather`, which may go along a tree in an intracommunicator; otherwise as [`gather`].
+pub fn gather_regular(case: Case, comm: &Rc<Comm>, root: Root, send: Option<&Data>, recv: Option<Blocks>) -> Operation {
     let block = send.map(Data::len).or_else(|| recv.as_ref()?.block()).unwrap_or(0);
     let Root::Rank(rank) = root else {
         return gather(comm, root, send, recv);
     };
-    if comm.is_inter() || block > SHORT_BLOCK || comm.size() < MANY_BLOCKS {
+    if comm.is_inter() || case.by_messages(Kind::Gather, block, |_| true) != Way::Tree {
         return gather(comm, root, send, recv);
     }
     let mut draft = Draft::new(comm, Call::Gather);
@@ -291,13 +276,20 @@ pub fn scatter(comm: &Rc<Comm>, root: Root, send: Option<Blocks>, recv: Option<&
     draft.operation
 }
 
-/// `MPI_Scatter` along a tree, for short blocks in an intracommunicator; otherwise as [`scatter`].
-pub fn scatter_regular(comm: &Rc<Comm>, root: Root, send: Option<Blocks>, recv: Option<&Data>) -> Operation {
+/// `MPI_Scatter`, which may go along a tree in an intracommunicator; otherwise as [`scatter`].
+pub fn scatter_regular(
+    case: Case,
+    comm: &Rc<Comm>,
+    root: Root,
+    send: Option<Blocks>,
+    recv: Option<&Data>,
+) -> Operation {
     let block = recv.map(Data::len).or_else(|| send.as_ref()?.block()).unwrap_or(0);
     let Root::Rank(rank) = root else {
         return scatter(comm, root, send, recv);
     };
-    if comm.is_inter() || block > SHORT_BLOCK || comm.size() < MANY_BLOCKS {
+    let others = (comm.size() as usize - 1).saturating_mul(block);
+    if comm.is_inter() || case.by_messages(Kind::Scatter, others, |_| true) != Way::Tree {
         return scatter(comm, root, send, recv);
     }
     let mut draft = Draft::new(comm, Call::Scatter);
@@ -310,7 +302,7 @@ pub fn scatter_regular(comm: &Rc<Comm>, root: Root, send: Option<Blocks>, recv: 
 }
 
 /// `MPI_Allgather` and `MPI_Allgatherv`; `send` is `None` in place.
-pub fn allgather(comm: &Rc<Comm>, send: Option<&Data>, recv: Blocks) -> Operation {
+pub fn allgather(case: Case, comm: &Rc<Comm>, send: Option<&Data>, recv: Blocks) -> Operation {
     let mut draft = Draft::new(comm, Call::Allgather);
     let mine = send.map(|data| draft.data(Base::Send, data));
     let table = draft.table(Base::Recv, recv);
@@ -322,22 +314,23 @@ pub fn allgather(comm: &Rc<Comm>, send: Option<&Data>, recv: Blocks) -> Operatio
         inter::exchange(schedule, sides, |_| mine, place);
         return draft.operation;
     }
-    let total: usize = (0..me.size).map(|rank| place(rank).len).sum();
-    if let Some(block) = table.block().filter(|_| total <= SHORT_ALLGATHER) {
-        allgather::bruck(schedule, me, block, mine, place);
-        return draft.operation;
-    }
-    schedule.round().copy(mine, place(me.rank));
-    if total <= SHORT_ALLGATHER {
-        allgather::spread(schedule, me, place);
-    } else {
-        allgather::ring(schedule, me, place);
+    let largest = (0..me.size).map(|rank| place(rank).len).max().unwrap_or(0);
+    let block = table.block();
+    match case.by_messages(Kind::Allgather, largest, |way| way != Way::Bruck || block.is_some()) {
+        Way::Bruck => allgather::bruck(schedule, me, block.unwrap_or(0), mine, place),
+        way => {
+            schedule.round().copy(mine, place(me.rank));
+            match way {
+                Way::Spread => allgather::spread(schedule, me, place),
+                _ => allgather::ring(schedule, me, place),
+            }
+        }
     }
     draft.operation
 }
 
 /// `MPI_Alltoall`, `MPI_Alltoallv` and `MPI_Alltoallw`; `send` is `None` in place.
-pub fn alltoall(comm: &Rc<Comm>, send: Option<Blocks>, recv: Blocks) -> Operation {
+pub fn alltoall(case: Case, comm: &Rc<Comm>, send: Option<Blocks>, recv: Blocks) -> Operation {
     let mut draft = Draft::new(comm, Call::Alltoall);
     let from = send.map(|blocks| draft.table(Base::Send, blocks));
     let to = draft.table(Base::Recv, recv);
@@ -371,17 +364,17 @@ pub fn alltoall(comm: &Rc<Comm>, send: Option<Blocks>, recv: Blocks) -> Operatio
         inter::exchange(schedule, sides, from_place, to_place);
         return draft.operation;
     }
-    match to.block() {
-        Some(block) if block <= SHORT_ALLTOALL && me.size >= MANY_ALLTOALL => {
-            alltoall::bruck(schedule, me, block, from_place, to_place);
-        }
+    let block = to.block();
+    let others = block.unwrap_or(0).saturating_mul(me.size as usize - 1);
+    match case.by_messages(Kind::Alltoall, others, |way| way != Way::Bruck || block.is_some()) {
+        Way::Bruck => alltoall::bruck(schedule, me, block.unwrap_or(0), from_place, to_place),
         _ => alltoall::windowed(schedule, me, from_place, to_place),
     }
     draft.operation
 }
 
 /// `MPI_Reduce`.
-pub fn reduce(comm: &Rc<Comm>, crowded: bool, root: Root, reduction: &Reduction) -> Operation {
+pub fn reduce(case: Case, comm: &Rc<Comm>, root: Root, reduction: &Reduction) -> Operation {
     let mut draft = Draft::new(comm, Call::Reduce);
     let vector = draft.vector(reduction);
     draft.rooted(root);
@@ -392,16 +385,18 @@ pub fn reduce(comm: &Rc<Comm>, crowded: bool, root: Root, reduction: &Reduction)
         _ if whole.len == 0 => {}
         (Some(sides), Root::Here) => inter::reduce(schedule, sides, &vector),
         (Some(_), Root::Rank(root)) => schedule.round().send(root, whole),
-        (None, Root::Rank(root)) if crowded && whole.len <= SHORT_CROWD => reduces::flat(schedule, me, root, &vector),
-        (None, Root::Rank(root)) if by_halves(me, &vector) => reduces::halving(schedule, me, root, &vector),
-        (None, Root::Rank(root)) => reduces::binomial(schedule, me, root, reduction.op.commutes, &vector),
+        (None, Root::Rank(root)) => match case.by_messages(Kind::Reduce, whole.len, able(me, &vector)) {
+            Way::Flat => reduces::flat(schedule, me, root, &vector),
+            Way::Halves => reduces::halving(schedule, me, root, &vector),
+            _ => reduces::binomial(schedule, me, root, reduction.op.commutes, &vector),
+        },
         _ => {}
     }
     draft.operation
 }
 
 /// `MPI_Allreduce`.
-pub fn allreduce(comm: &Rc<Comm>, crowded: bool, reduction: &Reduction) -> Operation {
+pub fn allreduce(case: Case, comm: &Rc<Comm>, reduction: &Reduction) -> Operation {
     let mut draft = Draft::new(comm, Call::Allreduce);
     let vector = draft.vector(reduction);
     let (sides, me) = (draft.sides(), draft.me);
@@ -410,15 +405,19 @@ pub fn allreduce(comm: &Rc<Comm>, crowded: bool, reduction: &Reduction) -> Opera
     match sides {
         _ if len == 0 => {}
         Some(sides) => inter::allreduce(schedule, sides, &vector),
-        None if crowded && len <= SHORT_CROWD => allreduce::flat(schedule, me, &vector),
-        None if by_halves(me, &vector) => allreduce::halving(schedule, me, &vector),
-        None => allreduce::recursive_doubling(schedule, me, &vector),
+        None => match case.by_messages(Kind::Allreduce, len, able(me, &vector)) {
+            Way::Flat => allreduce::flat(schedule, me, &vector),
+            Way::Halves => allreduce::halving(schedule, me, &vector),
+            _ => allreduce::recursive_doubling(schedule, me, &vector),
+        },
     }
     draft.operation
 }
 
-fn by_halves(me: Member, vector: &Vector) -> bool {
-    vector.count * vector.send.shape.size >= LONG_REDUCE && vector.count >= me.size as usize
+/// Whether `vector` can be reduced in that way: halves need an element for each rank.
+fn able(me: Member, vector: &Vector) -> impl Fn(Way) -> bool {
+    let enough = vector.count >= me.size as usize;
+    move |way| way != Way::Halves || enough
 }
 
 /// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`; `counts` are those of my group's blocks.

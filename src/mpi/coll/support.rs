@@ -17,16 +17,21 @@ const INT: i32 = 0x4c00_0405;
 /// Runs `program` as each rank of a job on `cpus` CPUs, with control variables besides the defaults; of two for the
 /// same the first counts.
 pub fn job(ranks: u32, cpus: u32, set: &[(&str, u64)], multiple: bool, program: impl Fn(u32, &World) + Sync) {
+    let found = |name: &str| {
+        let found = set.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| value.to_string())
+    };
+    job_with(ranks, cpus, &Settings::read(found).unwrap(), multiple, program);
+}
+
+/// As [`job`], with these settings.
+pub fn job_with(ranks: u32, cpus: u32, settings: &Settings, multiple: bool, program: impl Fn(u32, &World) + Sync) {
     let segment = Arc::new(Segment::private(ranks, cpus).unwrap());
     std::thread::scope(|scope| {
         for rank in 0..ranks {
             let (segment, program) = (segment.clone(), &program);
             scope.spawn(move || {
-                let found = |name: &str| {
-                    let found = set.iter().find(|(key, _)| *key == name);
-                    found.map(|(_, value)| value.to_string())
-                };
-                let world = World::new(State::join(segment, rank, Settings::read(found).unwrap()), multiple);
+                let world = World::new(State::join(segment, rank, settings.clone()), multiple);
                 program(rank, &world);
                 let mut hold = world.hold();
                 let comm = hold.world.clone();

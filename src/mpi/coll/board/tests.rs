@@ -8,6 +8,8 @@ use crate::mpi::coll::support::{self, data, int, regular};
 use crate::mpi::comm::{Comm, create};
 use crate::mpi::pt2pt;
 use crate::mpi::world::{Hold, World};
+use crate::sys::cvar::Settings;
+use crate::sys::selection::Operation;
 use proptest::prelude::*;
 use std::rc::Rc;
 
@@ -331,6 +333,52 @@ proptest! {
             ("NEARMPI_BOARD_DIRECT", direct),
         ];
         job(ranks, if crowded { 1 } else { 8 }, &set, false, |_, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            for &step in &program {
+                take(&mut hold, &comm, step);
+            }
+        });
+    }
+}
+
+/// Rules for some operations, each with some of its ways up to some bounds.
+fn rules() -> impl Strategy<Value = String> {
+    let bound = prop_oneof![Just(""), Just("<=0"), Just("<=100"), Just("<=2K"), Just("<=40K")];
+    let rule = (
+        0..Operation::ALL.len(),
+        prop::collection::vec(prop::option::of(bound), 5),
+    );
+    let rule = rule.prop_map(|(operation, bounds)| {
+        let operation = Operation::ALL[operation];
+        let ways = operation.ways().iter().zip(bounds);
+        let ways = ways.filter_map(|(way, bound)| Some(format!("{}{}", way.word(), bound?)));
+        (operation.word(), ways.collect::<Vec<_>>().join(" "))
+    });
+    let rule = rule.prop_filter_map("a rule has ways", |(operation, ways)| {
+        (!ways.is_empty()).then(|| format!("{operation}: {ways}"))
+    });
+    prop::collection::vec(rule, 0..20).prop_map(|rules| rules.join("; "))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_rules_say_programs_do_what_the_standard_says(
+        ranks in 1..10u32,
+        crowded in any::<bool>(),
+        boards in prop_oneof![Just(64u32), Just(0)],
+        rules in rules(),
+        program in steps(12_000),
+    ) {
+        let given = |name: &str| match name {
+            "NEARMPI_BOARD_RANKS" => Some(boards.to_string()),
+            "NEARMPI_COLLECTIVES" => Some(rules.clone()),
+            _ => None,
+        };
+        let settings = Settings::read(given).unwrap();
+        support::job_with(ranks, if crowded { 1 } else { 16 }, &settings, false, |_, world| {
             let mut hold = world.hold();
             let comm = hold.world.clone();
             for &step in &program {

@@ -1,5 +1,7 @@
-//! nearmpi-tune: measures, on this machine, where one way of sending large messages begins to beat another, and keeps
-//! what it finds for MPI_Init to read. The ranks are two threads over a segment of their own.
+//! nearmpi-tune: measures, on this machine, where one way of sending large messages begins to beat another, and one way of
+//! collective operations, and keeps what it finds for MPI_Init to read. The ranks are threads over a segment of their own.
+
+mod collectives;
 
 use mpi::channel::late::AT_ONCE;
 use mpi::mpi::buffer::Buffer;
@@ -14,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 const HELP: &str = "\
-nearmpi-tune: measures thresholds for this machine, in about a second, and keeps them for MPI_Init
+nearmpi-tune: measures thresholds for this machine, in about two seconds, and keeps them for MPI_Init
 usage: nearmpi-tune [option]
 
   (none)       measure, print what was chosen, keep it
@@ -102,7 +104,11 @@ fn tune(keep: bool) -> Result<(), String> {
         "bytes", "cells at once", "cells", "pull", "join"
     );
     let rows: Vec<Row> = LENGTHS.map(|bits| Row::measure(pair, 1 << bits)).collect();
-    let chosen = choose(&rows);
+    let mut chosen: Vec<(&str, String)> = choose(&rows)
+        .into_iter()
+        .map(|(name, value)| (name, value.to_string()))
+        .collect();
+    chosen.push(("NEARMPI_COLLECTIVES", collectives::measure(&cpus)));
     let spent = (clock::nanoseconds() - begin) as f64 * 1e-9;
     println!("\nchosen in {spent:.1} s:");
     chosen.iter().for_each(|(name, value)| println!("{name}={value}"));
@@ -171,29 +177,44 @@ fn choose(rows: &[Row]) -> Vec<(&'static str, u64)> {
 /// Microseconds one way for a message of `len` bytes between these CPUs under settings from `set`: the best of some
 /// measurements. `fresh`: each side writes the message before it sends it and reads it when it has come.
 fn cost(cpus: [usize; 2], len: usize, fresh: bool, set: &[(&str, &str)]) -> f64 {
+    on_ranks(&cpus, set, |rank, world| {
+        let measured = (0..TIMES).map(|_| ping_pong(world, rank, len, fresh));
+        measured.fold(f64::INFINITY, f64::min)
+    })
+}
+
+/// What `program` returns at rank 0 of a job with a rank on each of `cpus`, under settings from `set`.
+fn on_ranks<R: Send>(cpus: &[usize], set: &[(&str, &str)], program: impl Fn(u32, &World) -> R + Sync) -> R {
     let lookup = |name: &str| {
         set.iter()
             .find(|(key, _)| *key == name)
             .map(|(_, value)| value.to_string())
     };
-    let settings = Settings::read(lookup).expect("the values above are in range");
-    let segment = Arc::new(Segment::private(2, 2).expect("memory for two ranks"));
+    let settings = Settings::read(lookup).expect("what this program sets makes sense");
+    let ranks = cpus.len() as u32;
+    let segment = Arc::new(Segment::private(ranks, ranks).expect("memory for some ranks"));
     std::thread::scope(|scope| {
-        let ranks = [0, 1].map(|rank: u32| {
-            let (segment, settings) = (segment.clone(), settings.clone());
-            scope.spawn(move || {
-                let mut only = CpuSet::default();
-                only.add(cpus[rank as usize]);
-                cpu::bind(&only);
-                let world = World::new(State::join(segment, rank, settings), false);
-                let best = (0..TIMES)
-                    .map(|_| ping_pong(&world, rank, len, fresh))
-                    .fold(f64::INFINITY, f64::min);
-                mpi::mpi::coll::barrier(&mut world.hold(), &world.hold().world.clone()).expect("ranks of this process");
-                best
+        let threads: Vec<_> = (0..ranks)
+            .map(|rank| {
+                let (segment, settings, program) = (segment.clone(), settings.clone(), &program);
+                scope.spawn(move || {
+                    let mut only = CpuSet::default();
+                    only.add(cpus[rank as usize]);
+                    cpu::bind(&only);
+                    let world = World::new(State::join(segment, rank, settings), false);
+                    let result = program(rank, &world);
+                    let mut hold = world.hold();
+                    let comm = hold.world.clone();
+                    mpi::mpi::coll::barrier(&mut hold, &comm).expect("ranks of this process");
+                    result
+                })
             })
-        });
-        let [first, _] = ranks.map(|rank| rank.join().expect("measuring does not panic"));
+            .collect();
+        let mut results = threads
+            .into_iter()
+            .map(|rank| rank.join().expect("measuring does not panic"));
+        let first = results.next().expect("there is a rank 0");
+        results.for_each(drop);
         first
     })
 }
