@@ -125,7 +125,7 @@ cvars! {
     board_pieces "BOARD_PIECES" 262144 0..=1152921504606846976 job
         "bytes of a rank up to which a broadcast, a gather, a prefix reduction or an allreduce of two ranks goes by boards, in pieces of BOARD_MAX; a reduction up to four times that, as a broadcast where ranks share CPUs; reductions of two ranks at any length unless it is 0";
     board_direct "BOARD_DIRECT" 16384 0..=65536 job
-        "bytes for others up to which an allgather, alltoall or scatter, or a broadcast of two ranks, shows them where each rank has a CPU; else up to BOARD_MAX";
+        "bytes for others up to which an allgather, alltoall or scatter shows them where each rank has a CPU; else up to BOARD_MAX";
     board_started "BOARD_STARTED" 1 0..=1 job
         "1: nonblocking collectives in which no rank shows more than 1024 bytes go by boards too; 0: by messages";
     board_one_copy "BOARD_ONE_COPY" 1 0..=2 job

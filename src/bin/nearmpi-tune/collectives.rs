@@ -227,11 +227,10 @@ mod tests {
 
     #[test]
     fn what_is_hardly_better_is_left_alone() {
-        assert_eq!(usual().to_string(), "bcast@2 roomy: shown<=16K offered<=524287 tree");
+        assert_eq!(usual().to_string(), "bcast@2 roomy: shown<=256K tree");
         let same = [1.0; 5];
         assert_eq!(choose(&costs(same, same, same), &usual()), None);
-        // The default is offered from 32 KiB and goes by messages from 512 KiB on.
-        let short = [1.0, 9.0, 9.0, 9.0, 9.0];
+        let short = [1.0, 1.0, 1.0, 9.0, 9.0];
         assert_eq!(choose(&costs(short, [0.97; 5], same), &usual()), None);
         let steps = choose(&costs([9.0; 5], [0.5; 5], same), &usual()).unwrap();
         assert_eq!(

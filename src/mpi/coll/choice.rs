@@ -58,9 +58,6 @@ impl Row {
     }
 }
 
-/// Bytes from which two ranks that have a CPU each broadcast by messages: there both copy, and the root would only wait.
-const BOTH_COPY: usize = 512 << 10;
-
 /// The table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
@@ -123,14 +120,8 @@ impl Table {
                 0..=2 => settings.share_min.saturating_mul(4) as usize,
                 _ => settings.share_min as usize,
             },
-            bcast: match (far && !always, size) {
-                (true, ..=2) => Row {
-                    shown: direct,
-                    offered: BOTH_COPY - 1,
-                },
-                // Where each rank has a CPU, two can copy by messages.
-                _ => row(if crowded { long } else { short }, always),
-            },
+            // Where each rank has a CPU, two can copy by messages.
+            bcast: row(if crowded { long } else { short }, always),
             reduce: row(reduced(long), always),
             // Two ranks show each other half of each piece.
             allreduce: match (far && !crowded, size) {
@@ -323,15 +314,6 @@ mod tests {
         assert_eq!((two.share, three.share), (32768, 8192));
         assert_eq!((two.allreduce.shown, three.allreduce.shown), (1 << 18, 65536));
         assert_eq!((two.reduce.shown, three.reduce.shown), (ANY, 1 << 20));
-    }
-
-    #[test]
-    fn two_ranks_copy_a_broadcast_of_middling_length_once() {
-        let two = table(&[], false, 2);
-        assert_eq!(two.bcast.shown, 16384);
-        assert!(two.bcast.offers(BOTH_COPY - 1) && !two.bcast.offers(BOTH_COPY));
-        let refused = table(&[("NEARMPI_ONE_COPY", "0")], false, 2);
-        assert!(!refused.bcast.offers_any() && refused.bcast.shown == 1 << 18);
     }
 
     #[test]
