@@ -12,10 +12,13 @@ use super::types::*;
 use super::win::on_win;
 use crate::fail;
 use crate::mpi::buffer::Buffer;
+use crate::mpi::op::Function;
 use crate::mpi::request::Request;
+use crate::mpi::rma::short::{self, Here, There};
 use crate::mpi::rma::{Target, Window, transfer, update};
 use crate::mpi::status::Status;
 use crate::mpi::world::State;
+use crate::sys::cma::Direction;
 use std::ffi::{c_int, c_void};
 
 /// An address, a number of elements and their datatype.
@@ -67,6 +70,18 @@ fn run(
     })
 }
 
+/// The target of an operation whose elements are those of the origin and the result as well, for the short way.
+fn there(all: &[Elements], rank: c_int, disp: MPI_Aint, (count, datatype): (i64, MPI_Datatype)) -> Option<There> {
+    let alike = |elements: &Elements| (elements.1, elements.2) == (count, datatype);
+    let count = usize::try_from(count).ok()?;
+    all.iter().all(alike).then_some(There {
+        rank,
+        disp: disp as i64,
+        count,
+        datatype,
+    })
+}
+
 /// Which way a transfer goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -86,6 +101,18 @@ fn move_data(
     request: Option<*mut MPI_Request>,
 ) -> c_int {
     run(name, win, request, |hold, window| {
+        let direction = match way {
+            Way::Put => Direction::Write,
+            Way::Get => Direction::Read,
+        };
+        let (here, short) = (
+            origin.0.cast_mut().cast(),
+            there(&[origin], rank, disp, (count, datatype)),
+        );
+        // SAFETY: the program owns the elements that it describes.
+        if short.is_some_and(|there| unsafe { short::transfer(hold, window, here, &there, direction) }) {
+            return Ok(());
+        }
         let origin = local(hold, origin, "origin_count")?;
         match (target(hold, window, rank, disp, count, datatype)?, way) {
             (Some(target), Way::Put) => transfer::put(hold, window, &origin, &target),
@@ -109,10 +136,30 @@ fn combine(
 ) -> c_int {
     run(name, win, request, |hold, window| {
         let op = op(hold, op_handle)?.clone();
+        // The origin of a fetch without an operation is not looked at, whatever it is.
+        let no_op = op_handle == MPI_NO_OP;
+        let fetched = result.unwrap_or(origin);
+        let short = there(
+            &[if no_op { fetched } else { origin }, fetched],
+            rank,
+            disp,
+            (count, datatype),
+        );
+        if let (Some(there), Function::Builtin(builtin)) = (short, op.function) {
+            let here = Here {
+                origin: if no_op { std::ptr::null() } else { origin.0.cast() },
+                compare: std::ptr::null(),
+                result: result.map_or(std::ptr::null_mut(), |result| result.0.cast_mut().cast()),
+            };
+            let fetches = result.is_none_or(|result| !result.0.is_null());
+            // SAFETY: the program owns the elements that it describes.
+            if fetches && unsafe { short::update(hold, window, &here, &there, Some(builtin)) } {
+                return Ok(());
+            }
+        }
         if op_handle == MPI_NO_OP && result.is_none() {
             fail!(Op, "{name} does not take MPI_NO_OP");
         }
-        // The origin of a fetch without an operation is not looked at, whatever it is.
         let origin = match op_handle {
             MPI_NO_OP => Buffer::bytes(std::ptr::null_mut(), 0),
             _ => local(hold, origin, "origin_count")?,
@@ -364,6 +411,21 @@ pub unsafe extern "C" fn MPI_Compare_and_swap(
     win: MPI_Win,
 ) -> c_int {
     run("MPI_Compare_and_swap", win, None, |hold, window| {
+        let here = Here {
+            origin: origin_addr.cast(),
+            compare: compare_addr.cast(),
+            result: result_addr.cast(),
+        };
+        let there = There {
+            rank: target_rank,
+            disp: target_disp as i64,
+            count: 1,
+            datatype,
+        };
+        // SAFETY: the program owns the elements that it describes.
+        if unsafe { short::update(hold, window, &here, &there, None) } {
+            return Ok(());
+        }
         let element = hold.datatypes.committed(datatype)?;
         if element.contents().is_some() {
             fail!(

@@ -38,6 +38,13 @@ pub struct Epochs {
 }
 
 impl Epochs {
+    /// Whether an access to member `rank` is open, and needs nothing else.
+    #[inline]
+    pub fn is_open(&self, rank: u32) -> bool {
+        let started = || self.started.as_ref().is_some_and(|ranks| ranks.contains(&rank));
+        self.fenced || self.locked.contains_key(&rank) || started()
+    }
+
     /// Refuses while an access or exposure that needs its own end is open.
     ///
     /// # Errors
@@ -81,8 +88,7 @@ impl Epochs {
 pub fn access(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
     {
         let epochs = window.epochs.borrow();
-        let started = epochs.started.as_ref().is_some_and(|ranks| ranks.contains(&rank));
-        if epochs.fenced || started || epochs.locked.contains_key(&rank) {
+        if epochs.is_open(rank) {
             return Ok(());
         }
         if !epochs.all {

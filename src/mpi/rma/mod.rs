@@ -9,6 +9,7 @@
 //! | [`epoch`] | fences, locks, post-start-complete-wait; who may access whom now |
 //! | [`transfer`] | put and get |
 //! | [`update`] | accumulates, which read, combine and write as one |
+//! | [`short`] | all three for a few elements in mapped memory, without allocations |
 //! | [`serve`] | what a member does for others whose memory it cannot be reached in |
 //!
 //! Memory that a window allocates lies in the ranks' zones and is mapped where it is accessed: a put is a copy. Memory
@@ -20,6 +21,7 @@
 pub mod create;
 pub mod epoch;
 pub mod serve;
+pub mod short;
 #[cfg(test)]
 mod tests;
 pub mod transfer;

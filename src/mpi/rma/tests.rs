@@ -197,3 +197,83 @@ fn window_memory_is_used_again_and_comes_empty() {
         assert_eq!(create(hold, comm, too_much).unwrap_err().class(), Class::NoMem);
     });
 }
+
+#[test]
+fn the_short_way_does_what_the_long_one_does_or_nothing() {
+    use super::short::{Here, There};
+    use crate::mpi::op::kernel::Builtin;
+    use crate::sys::cma::Direction;
+    let there = |rank, disp, count| There {
+        rank,
+        disp,
+        count,
+        datatype: LONG,
+    };
+    job(2, |hold, comm| {
+        let window = window(hold, comm, Flavor::Allocate, &mut [0i64; 8]);
+        let peer = 1 - comm.rank as i32;
+        let mut mine = [comm.rank as i64 + 5, 0];
+        let copy = |hold: &Hold, mine: *mut i64, there: &There, direction| {
+            // SAFETY: two words lie there.
+            unsafe { short::transfer(hold, &window, mine.cast(), there, direction) }
+        };
+        let at = mine.as_mut_ptr();
+        assert!(
+            !copy(hold, at, &there(peer, 0, 1), Direction::Write),
+            "no access is open"
+        );
+        epoch::fence(hold, &window, false).unwrap();
+        assert!(!copy(hold, at, &there(peer, 0, 1), Direction::Write), "not mapped yet");
+        transfer::put(hold, &window, &buffer(&mut mine[..1]), &target(peer as u32, 7, 1)).unwrap();
+        assert!(copy(hold, at, &there(peer, 0, 1), Direction::Write));
+        for wrong in [
+            there(peer, -1, 1),
+            there(peer, 7, 2),
+            there(peer, 8, 1),
+            there(2, 0, 1),
+            there(-1, 0, 1),
+        ] {
+            assert!(
+                !copy(hold, at, &wrong, Direction::Write),
+                "{} {}",
+                wrong.rank,
+                wrong.disp
+            );
+        }
+        let own = window.base.cast();
+        assert!(
+            !copy(hold, own, &there(comm.rank as i32, 0, 1), Direction::Write),
+            "onto itself"
+        );
+        epoch::fence(hold, &window, false).unwrap();
+        assert!(copy(hold, at, &there(comm.rank as i32, 0, 1), Direction::Read));
+        assert_eq!(mine[0], peer as i64 + 5);
+        epoch::fence(hold, &window, false).unwrap();
+        let change = |hold: &Hold, words: [i64; 2], builtin| {
+            let mut old = -1i64;
+            let here = Here {
+                origin: (&raw const words[0]).cast(),
+                compare: (&raw const words[1]).cast(),
+                result: (&raw mut old).cast(),
+            };
+            // SAFETY: a word lies at each address.
+            assert!(unsafe { short::update(hold, &window, &here, &there(0, 3, 1), builtin) });
+            old
+        };
+        for _ in 0..1000 {
+            change(hold, [1, 0], Some(Builtin::Sum));
+            while change(hold, [0, 0], Some(Builtin::NoOp)) < 0 {}
+        }
+        epoch::fence(hold, &window, false).unwrap();
+        assert_eq!(change(hold, [0, 0], Some(Builtin::NoOp)), 2000);
+        epoch::fence(hold, &window, false).unwrap();
+        if comm.rank == 1 {
+            assert_eq!(change(hold, [7, 1999], None), 2000, "no swap");
+            assert_eq!(change(hold, [7, 2000], None), 2000);
+            assert_eq!(change(hold, [9, 0], Some(Builtin::Replace)), 7);
+            assert_eq!(change(hold, [0, 0], Some(Builtin::NoOp)), 9);
+        }
+        epoch::fence(hold, &window, true).unwrap();
+        end(hold, window);
+    });
+}

@@ -95,8 +95,7 @@ pub fn compare_and_swap(
 ) -> Result<()> {
     access(hold, window, target.rank)?;
     let basic = element(target)?;
-    use OpClass::*;
-    if !matches!(basic.class, CInteger | FInteger | Logical | MultiLanguage | Byte) {
+    if !comparable(basic) {
         fail!(Type, "MPI_Compare_and_swap does not take {}", basic.name);
     }
     let all = Operands {
@@ -106,6 +105,12 @@ pub fn compare_and_swap(
         result: Some(result),
     };
     change(hold, window, &all, target, Change::Swap)
+}
+
+/// Whether MPI_Compare_and_swap takes the datatype.
+pub(super) fn comparable(basic: &Basic) -> bool {
+    use OpClass::*;
+    matches!(basic.class, CInteger | FInteger | Logical | MultiLanguage | Byte)
 }
 
 /// The buffers of one update on this side.

@@ -1,0 +1,169 @@
+//! # Safety
+//! Copies and combines a few elements in a window's memory: relies on [`Window::at_hand`] for the target's bounds, on its
+//! callers for origin and result, and on the kernel being the one for the elements.
+//!
+//! The short way of one-sided operations: elements of one predefined datatype in a row, in memory that is mapped here,
+//! inside of an open access. Nothing is allocated. What does not go this way, wrong arguments too, is not begun.
+#![allow(unsafe_code)]
+
+use super::epoch::updating;
+use super::update::{Change, comparable};
+use super::{Flavor, Place, Window};
+use crate::mpi::datatype::basic::{self, BASICS, Basic};
+use crate::mpi::op::kernel::{self, Builtin};
+use crate::mpi::world::State;
+use crate::sys::cma::Direction;
+use crate::sys::{copy, cpu};
+use std::mem::MaybeUninit;
+
+/// Most bytes that a short update fetches.
+const MOST: usize = 512;
+
+/// The elements of a short operation on the target's side.
+#[derive(Clone, Copy)]
+pub struct There {
+    /// Member, as the program says.
+    pub rank: i32,
+    /// Displacement, in the member's units.
+    pub disp: i64,
+    /// Number of elements.
+    pub count: usize,
+    /// Their datatype's number.
+    pub datatype: i32,
+}
+
+/// What a short update works with on this side: `count` elements at each address, or null.
+#[derive(Clone, Copy)]
+pub struct Here {
+    /// The operand.
+    pub origin: *const u8,
+    /// What the target is compared with.
+    pub compare: *const u8,
+    /// Room for what was there before.
+    pub result: *mut u8,
+}
+
+impl There {
+    /// Bytes of data; `None` for a datatype that is not predefined or whose elements have gaps.
+    fn len(&self) -> Option<usize> {
+        basic::row_size(self.datatype)?.checked_mul(self.count)
+    }
+
+    fn basic(&self) -> Option<&'static Basic> {
+        BASICS.get(basic::index(self.datatype)?)
+    }
+}
+
+impl Window {
+    /// Where `len` bytes of an open access lie; `None` when they are not mapped here, or something is wrong.
+    #[inline]
+    fn at_hand(&self, state: &State, there: &There, len: usize) -> Option<*mut u8> {
+        let rank = u32::try_from(there.rank).ok()?;
+        let part = self.parts.get(rank as usize)?;
+        let usual = self.flavor != Flavor::Dynamic && state.engine.channel.meter().is_none();
+        if !usual || !self.epochs.borrow().is_open(rank) {
+            return None;
+        }
+        let first = usize::try_from(there.disp).ok()?.checked_mul(part.unit)?;
+        if first.checked_add(len)? > part.size {
+            return None;
+        }
+        let base = match part.place {
+            _ if rank == self.comm.rank => self.base,
+            Place::Own => return None,
+            Place::Zone(_) => self.mapped.borrow()[rank as usize].as_ref()?.base(),
+            Place::Block(_, shift) => self.mapped.borrow()[0].as_ref()?.base().wrapping_add(shift),
+        };
+        Some(base.wrapping_add(first))
+    }
+}
+
+/// Whether `len` bytes at two addresses have one in common.
+fn overlap(one: *const u8, other: *const u8, len: usize) -> bool {
+    (one as usize).abs_diff(other as usize) < len
+}
+
+/// Copies the `there.count` elements at `here` to the target, or the other way; false, and nothing done, if they do not
+/// go the short way.
+///
+/// # Safety
+/// The elements at `here` are the program's: readable, or for a read writable.
+#[inline]
+pub unsafe fn transfer(state: &State, window: &Window, here: *mut u8, there: &There, direction: Direction) -> bool {
+    let go = || {
+        let len = there.len()?;
+        let at = window.at_hand(state, there, len)?;
+        if here.is_null() || overlap(here, at, len) {
+            return None;
+        }
+        // SAFETY: the caller's promise; the window has so many bytes there.
+        unsafe {
+            match direction {
+                Direction::Write => copy::bytes(here, at, len),
+                Direction::Read => copy::bytes(at, here, len),
+            }
+        }
+        Some(())
+    };
+    go().is_some()
+}
+
+/// Combines the target's elements with those `here` by `builtin`, or swaps where there is none; false, and nothing done,
+/// if they do not go the short way.
+///
+/// # Safety
+/// What is not null in `here` is the program's.
+#[inline]
+pub unsafe fn update(state: &State, window: &Window, here: &Here, there: &There, builtin: Option<Builtin>) -> bool {
+    let go = || {
+        let (basic, len) = (there.basic()?, there.len()?);
+        if len == 0 || len > MOST {
+            return None;
+        }
+        let (what, kernel) = match builtin {
+            Some(builtin) => (Change::Combine(builtin), kernel::find(builtin, basic)),
+            None => (Change::Swap, None),
+        };
+        let whole = match what {
+            Change::Combine(Builtin::NoOp) => !here.result.is_null(),
+            Change::Combine(_) => kernel.is_some() && !here.origin.is_null(),
+            Change::Swap => {
+                let missing = here.origin.is_null() || here.compare.is_null() || here.result.is_null();
+                comparable(basic) && !missing
+            }
+        };
+        let at = window.at_hand(state, there, len)?;
+        if !whole || overlap(here.origin, at, len) || overlap(here.compare, at, len) {
+            return None;
+        }
+        if matches!(what, Change::Combine(combined) if combined != Builtin::NoOp) {
+            cpu::own_soon(at);
+        }
+        let mut old = MaybeUninit::<[u8; MOST]>::uninit();
+        let old: *mut u8 = old.as_mut_ptr().cast();
+        // SAFETY: the caller's promise; the window has `len` bytes at `at`, `old` has room for them, and the kernel is the
+        // one for these elements, which do not overlap.
+        unsafe {
+            updating(window, there.rank as u32, || {
+                if !here.result.is_null() {
+                    copy::bytes(at, old, len);
+                }
+                match (what, kernel) {
+                    (Change::Combine(_), Some(kernel)) => kernel(here.origin, at, there.count),
+                    (Change::Combine(_), None) => {}
+                    (Change::Swap, _) => {
+                        let compare = std::slice::from_raw_parts(here.compare, len);
+                        if compare == std::slice::from_raw_parts(old, len) {
+                            copy::bytes(here.origin, at, len);
+                        }
+                    }
+                }
+            });
+            if !here.result.is_null() {
+                copy::bytes(old, here.result, len);
+            }
+        }
+        Some(())
+    };
+    go().is_some()
+}
