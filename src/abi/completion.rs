@@ -146,6 +146,13 @@ fn finish_all(
             stored.map_err(plain)?;
             continue;
         }
+        if failed.is_none()
+            && let Named::Key(key) = named
+            && let Some(stored) = request::finish_started(hold, key, |status| store_nth(statuses, place, status, None))
+        {
+            stored.map_err(plain)?;
+            continue;
+        }
         let ended = named.finish(hold, handle);
         if let (Some(error), None) = (&ended.error, &failed) {
             let text = format!("an operation failed; its status says which: {}", error.text());
@@ -213,6 +220,11 @@ fn finish_one(
         && let Some(stored) = request::finish_plain(hold, key, |ended| store_status(status, ended))
     {
         *handle = MPI_REQUEST_NULL;
+        return stored.map_err(plain);
+    }
+    if let Named::Key(key) = named
+        && let Some(stored) = request::finish_started(hold, key, |ended| store_status(status, ended))
+    {
         return stored.map_err(plain);
     }
     let ended = named.finish(hold, handle);

@@ -87,10 +87,7 @@ fn sendrecv(
     if let (Some(to), Some(from)) = (out.1, room.1)
         && pt2pt::send_at_once(hold, comm, Plane::PointToPoint, &out.0, to, out.2)?
     {
-        return match pt2pt::recv_started(hold, comm, Plane::PointToPoint, room.0, from, room.2)? {
-            Ok(received) => store_status(status, &received),
-            Err(request) => received(hold, request, status),
-        };
+        return receive(hold, comm, (room.0, from, room.2), status);
     }
     let (recv, send) = exchange(hold, comm, out, room)?;
     hold.wait_until(None, |hold| {
@@ -100,6 +97,19 @@ fn sendrecv(
         pt2pt::finish(hold, send)?;
     }
     received(hold, recv, status)
+}
+
+/// The second half of an exchange whose message has left.
+fn receive(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    (room, from, tag): (Buffer, i32, i32),
+    status: *mut MPI_Status,
+) -> Result<()> {
+    match pt2pt::recv_started(hold, comm, Plane::PointToPoint, room, from, tag)? {
+        Ok(received) => store_status(status, &received),
+        Err(request) => received(hold, request, status),
+    }
 }
 
 /// Sends a buffer and receives into it. MPI-4.1 §3.10.
@@ -120,6 +130,12 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
         let count = self::count(count, "count")?;
         let (out, to) = outgoing(hold, comm, buf, count, datatype, dest, sendtag)?;
         let (room, from) = incoming(hold, comm, buf, count, datatype, source, recvtag)?;
+        // What leaves at once needs no copy.
+        if let (Some(to), Some(from)) = (to, from)
+            && pt2pt::send_at_once(hold, comm, Plane::PointToPoint, &out, to, sendtag)?
+        {
+            return receive(hold, comm, (room, from, recvtag), status);
+        }
         let out = (kept(hold, comm, &out, to, sendtag)?, to, sendtag);
         sendrecv(hold, comm, out, (room, from, recvtag), status)
     })

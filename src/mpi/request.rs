@@ -9,7 +9,7 @@ use super::failure::{self, Agreement};
 use super::pt2pt::buffered::{Account, Charge};
 use super::pt2pt::matching::{Envelope, Token};
 use super::pt2pt::partitioned;
-use super::pt2pt::persistent::Persistent;
+use super::pt2pt::persistent::{Operation, Persistent};
 use super::pt2pt::unexpected::Stored;
 use super::status::Status;
 use super::world::{Hold, State};
@@ -313,6 +313,26 @@ pub fn finish_plain<R>(state: &mut State, key: RequestKey, look: impl FnOnce(&St
         }
         _ => None,
     }
+}
+
+/// As [`finish_plain`], for a persistent send or receive, which becomes inactive.
+#[inline]
+pub fn finish_started<R>(state: &mut State, key: RequestKey, look: impl FnOnce(&Status) -> R) -> Option<R> {
+    let Some(Kind::Persistent(persistent)) = state.requests.get(key).map(|request| &request.kind) else {
+        return None;
+    };
+    let active = persistent.active?;
+    if !matches!(persistent.operation, Operation::Send { .. } | Operation::Recv { .. }) {
+        return None;
+    }
+    let seen = match state.requests.get(active) {
+        None => look(&Status::EMPTY),
+        Some(_) => finish_plain(state, active, look)?,
+    };
+    if let Some(Kind::Persistent(persistent)) = state.requests.get_mut(key).map(|request| &mut request.kind) {
+        persistent.active = None;
+    }
+    Some(seen)
 }
 
 /// Takes the outcome of a request that is over. A persistent one becomes inactive, any other is freed.

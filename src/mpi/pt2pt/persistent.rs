@@ -1,7 +1,11 @@
+//! # Safety
+//! Hands the application's buffers to the channel, relying on the promise of [`Buffer`].
+//!
 //! Persistent requests: an operation described once and started many times (MPI-4.1 §3.9).
+#![allow(unsafe_code)]
 
 use super::partitioned::{self, Incoming, Outgoing};
-use super::{Mode, ibsend, irecv, isend};
+use super::{Mode, address, ibsend, irecv, isend, send_row};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::machine::{self, Operation as Collective};
@@ -10,7 +14,7 @@ use crate::mpi::error::Result;
 use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::{PROC_NULL, Status};
 use crate::mpi::traffic::Gift;
-use crate::mpi::world::Hold;
+use crate::mpi::world::{Hold, State};
 use std::rc::Rc;
 
 /// A persistent operation.
@@ -86,6 +90,9 @@ pub fn create(hold: &mut Hold, operation: Operation) -> Result<RequestKey> {
 /// # Errors
 /// `Request` when it is not persistent or active already; whatever the operation says.
 pub fn start(hold: &mut Hold, key: RequestKey) -> Result<()> {
+    if send_at_once(hold, key)? {
+        return Ok(());
+    }
     let operation = match hold.requests.get(key).map(|request| &request.kind) {
         Some(Kind::Persistent(persistent)) if persistent.active.is_some() => {
             fail!(Request, "the persistent request is active already")
@@ -132,4 +139,38 @@ pub fn start(hold: &mut Hold, key: RequestKey) -> Result<()> {
         persistent.active = Some(active);
     }
     Ok(())
+}
+
+/// The active operation of a send that was over when it was started. It names no request, and what names none is over.
+const SENT: RequestKey = RequestKey::MAX;
+
+/// Starts a send whose message leaves at once; false, and nothing done, for anything else.
+fn send_at_once(state: &mut State, key: RequestKey) -> Result<bool> {
+    let Some(Kind::Persistent(persistent)) = state.requests.get(key).map(|request| &request.kind) else {
+        return Ok(false);
+    };
+    let Operation::Send {
+        comm,
+        buffer,
+        dest,
+        tag,
+        mode: Some(Mode::Standard | Mode::Ready),
+    } = &persistent.operation
+    else {
+        return Ok(false);
+    };
+    let usual = persistent.active.is_none() && state.engine.events == 0 && *dest >= 0;
+    let Some((data, len)) = buffer.in_a_row().map(|data| (data, buffer.len())).filter(|_| usual) else {
+        return Ok(false);
+    };
+    if state.is_checking() {
+        return Ok(false);
+    }
+    let to = address(comm, Plane::PointToPoint, *dest as u32, *tag);
+    // SAFETY: the program owns the buffer that it described.
+    let sent = unsafe { send_row(state, to, (data, len)) }?;
+    if sent && let Some(Kind::Persistent(persistent)) = state.requests.get_mut(key).map(|request| &mut request.kind) {
+        persistent.active = Some(SENT);
+    }
+    Ok(sent)
 }
