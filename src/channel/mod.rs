@@ -4,6 +4,7 @@
 //! receive it matches, is MPI's matter. It sends through the pair's ring, the sender's cells or by
 //! one copy; it receives as [`Arrival`]s that the caller takes from [`Channel::poll`] one by one.
 
+mod asked;
 pub mod bytes;
 mod joint;
 pub mod late;
@@ -35,7 +36,7 @@ use late::{Lateness, Level};
 use metering::Short;
 use offers::Offers;
 use outgoing::Out;
-use packet::{OfferId, Offered, Part, Portion, Record, Way, kind};
+use packet::{Asked, OfferId, Offered, Part, Portion, Record, Way, kind};
 use pull::Reach;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -90,6 +91,17 @@ pub enum Arrival {
         /// Where it lies.
         offered: Offered,
     },
+    /// A whole message whose sender waits until it is received; its bytes lie at `data` until [`Channel::consume`].
+    Asked {
+        /// Its envelope.
+        envelope: u64,
+        /// What its sender waits for.
+        asked: Asked,
+        /// Its bytes.
+        data: *const u8,
+        /// How many.
+        len: usize,
+    },
     /// All bytes of the offer that the receive `token` took have come; consumed already.
     Whole {
         /// Rank in the job of the sender.
@@ -133,6 +145,8 @@ pub struct Channel<B> {
     ring_max: usize,
     /// Longest message in a row that takes the short way.
     row_max: usize,
+    /// Longest synchronous message that goes with its record.
+    ask_max: usize,
     /// Bytes of a part of a longer message in the byte ring; 0: such messages go through cells.
     part: usize,
     out: Vec<Out<B>>,
@@ -180,6 +194,7 @@ pub struct Counters {
     pub inline: u64,
     pub ring: u64,
     pub cells: u64,
+    pub asks: u64,
     pub offers: u64,
     pub one_copies: u64,
     pub streams: u64,
@@ -194,11 +209,12 @@ pub struct Counters {
 
 impl Counters {
     /// Names and values.
-    pub fn list(&self) -> [(&'static str, u64); 13] {
+    pub fn list(&self) -> [(&'static str, u64); 14] {
         [
             ("inline", self.inline),
             ("ring", self.ring),
             ("cells", self.cells),
+            ("asks", self.asks),
             ("offers", self.offers),
             ("one_copies", self.one_copies),
             ("streams", self.streams),
@@ -263,10 +279,7 @@ impl<B: Bytes> Channel<B> {
     /// Ends the message or portion that the last poll returned from `from`.
     #[inline]
     pub fn consume(&mut self, from: u32) {
-        let bytes = match self.rings[from as usize].peek() {
-            Some(header) if matches!(header.kind, kind::BYTES | kind::PART | kind::REST) => header.len,
-            _ => 0,
-        };
+        let bytes = self.rings[from as usize].peek().map_or(0, packet::outside);
         self.leave(from, bytes);
     }
 
@@ -428,6 +441,16 @@ impl<B: Bytes> Channel<B> {
                     let offered = packet::read_offer(ring, header, from).map_err(fault)?;
                     self.leave(from, 0);
                     Arrival::Offer { envelope, offered }
+                }
+                kind::ASK => {
+                    let (asked, data) = packet::read_asked(ring, header, from).map_err(fault)?;
+                    let len = header.len as usize;
+                    Arrival::Asked {
+                        envelope,
+                        asked,
+                        data,
+                        len,
+                    }
                 }
                 kind::CLEAR => {
                     let (id, token, wanted) = (packet::read_id(ring), envelope as u32, ring.word(0));

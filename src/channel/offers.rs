@@ -1,7 +1,7 @@
 //! The messages that this rank has offered, and those that have left but are not fetched yet.
 
 use super::packet::OfferId;
-use super::{Bytes, Ticket};
+use super::{Bytes, Channel, Ticket};
 use crate::shm::offer::OFFERS;
 
 /// Offers that are open, by descriptor.
@@ -17,6 +17,8 @@ pub(super) struct Open<B> {
     /// `None` when the message has left: the program was told that it is sent.
     pub(super) ticket: Option<Ticket>,
     pub(super) may_leave: bool,
+    /// Its bytes go with its record: nobody looks at the buffer once that has left.
+    pub(super) went: bool,
     pub(super) to: u32,
     pub(super) envelope: u64,
     pub(super) usage: u32,
@@ -50,7 +52,10 @@ impl<B: Bytes> Offers<B> {
         let open = self.open[index as usize].take();
         self.free.push(index);
         if let Some(Open {
-            ticket: None, buffer, ..
+            ticket: None,
+            went: false,
+            buffer,
+            ..
         }) = &open
         {
             self.kept -= buffer.len();
@@ -81,5 +86,47 @@ impl<B: Bytes> Offers<B> {
     pub(super) fn find(&self, id: OfferId, to: u32) -> Option<&Open<B>> {
         let open = self.open.get(id.index as usize)?.as_ref()?;
         (open.usage == id.usage && open.to == to).then_some(open)
+    }
+}
+
+impl<B: Bytes> Channel<B> {
+    /// Claims a descriptor for a message, which its sender can withdraw or not; `None` when all are in use.
+    pub(super) fn open(&mut self, mut open: Open<B>, withdrawable: bool) -> Option<OfferId> {
+        let index = self.offers.claim()?;
+        let offer = self
+            .segment
+            .offer(self.me, index)
+            .expect("claimed numbers are in range");
+        let usage = match withdrawable {
+            true => offer.open(),
+            false => offer.open_taken(),
+        };
+        let len = open.buffer.len();
+        self.ways[open.to as usize].opened(len);
+        self.block.doing.sent(len);
+        open.usage = usage;
+        self.offers.open[index as usize] = Some(open);
+        Some(OfferId { index, usage })
+    }
+
+    /// Takes an offer back; false when the receiver has taken it.
+    pub fn withdraw(&mut self, id: OfferId) -> bool {
+        let Some(offer) = self.segment.offer(self.me, id.index) else {
+            return false;
+        };
+        let back = offer.withdraw(id.usage);
+        if back {
+            self.release(id);
+        }
+        back
+    }
+
+    /// Waits no longer for the answer to a message whose bytes went with its record; false if they have not.
+    pub fn abandon(&mut self, id: OfferId) -> bool {
+        let open = self.offers.open.get_mut(id.index as usize).and_then(Option::as_mut);
+        let Some(open) = open.filter(|open| open.usage == id.usage && open.went) else {
+            return false;
+        };
+        open.ticket.take().is_some()
     }
 }

@@ -5,6 +5,7 @@
 //! full.
 #![allow(unsafe_code)]
 
+use super::asked::Ask;
 use super::late::{Lateness, Level};
 use super::metering::Short;
 use super::offers::{Offers, Open};
@@ -42,20 +43,22 @@ pub(super) struct Out<B> {
 /// A message that could not be sent at once, or not whole.
 pub(super) struct Outgoing<B> {
     /// `None` for one that has left before.
-    ticket: Option<Ticket>,
-    what: What,
-    buffer: B,
-    position: usize,
-    end: usize,
+    pub(super) ticket: Option<Ticket>,
+    pub(super) what: What,
+    pub(super) buffer: B,
+    pub(super) position: usize,
+    pub(super) end: usize,
 }
 
-enum What {
+pub(super) enum What {
     /// A message by value.
     Message { envelope: u64 },
     /// The rest of a taken offer.
     Stream { token: u32, id: OfferId },
     /// An offer whose record waits.
     Offer { record: Record },
+    /// A message by value that its sender waits for.
+    Ask(Ask),
 }
 
 /// A message that has not left, or that nobody has taken.
@@ -115,6 +118,7 @@ impl<B: Bytes> Channel<B> {
             me,
             barriers,
             ring_max,
+            ask_max: ring_max.min(settings.ask_max as usize),
             row_max: ring_max.min(settings.one_copy_min.min(settings.offer_min) as usize - 1),
             part,
             out,
@@ -184,27 +188,20 @@ impl<B: Bytes> Channel<B> {
         may_leave: bool,
     ) -> Result<Option<OfferId>, Fault> {
         let len = buffer.len();
-        let Some(index) = self.offers.claim() else {
-            return Ok(None);
-        };
-        let usage = self
-            .segment
-            .offer(self.me, index)
-            .expect("claimed numbers are in range")
-            .open();
-        self.offers.open[index as usize] = Some(Open {
+        let open = Open {
             ticket: Some(ticket),
             may_leave,
+            went: false,
             to,
             envelope,
-            usage,
+            usage: 0,
             buffer: buffer.clone(),
-        });
-        let id = OfferId { index, usage };
+        };
+        let Some(id) = self.open(open, true) else {
+            return Ok(None);
+        };
         let record = Record::offer(envelope, len as u64, buffer.in_a_row().map(|at| at as u64), id, way);
-        self.ways[to as usize].opened(len);
         self.counters.offers += 1;
-        self.block.doing.sent(len);
         let message = Outgoing {
             ticket: None,
             what: What::Offer { record },
@@ -241,18 +238,6 @@ impl<B: Bytes> Channel<B> {
             })
         });
         offered.chain(queued)
-    }
-
-    /// Takes an offer back; false when the receiver has taken it.
-    pub fn withdraw(&mut self, id: OfferId) -> bool {
-        let Some(offer) = self.segment.offer(self.me, id.index) else {
-            return false;
-        };
-        let back = offer.withdraw(id.usage);
-        if back {
-            self.release(id);
-        }
-        back
     }
 
     /// Rank `dead` is dead: whatever goes there or was to come from there ends. Returns the tickets of
@@ -324,7 +309,8 @@ impl<B: Bytes> Channel<B> {
 
     /// The receiver asks for the rest of an offer through cells.
     pub(super) fn start_stream(&mut self, from: u32, id: OfferId, token: u32, wanted: u64) -> Result<(), Fault> {
-        let open = self.offers.find(id, from).ok_or(Fault { from })?;
+        let open = self.offers.find(id, from).filter(|open| !open.went);
+        let open = open.ok_or(Fault { from })?;
         let (ticket, buffer) = (open.ticket, open.buffer.clone());
         let end = usize::try_from(wanted)
             .ok()
@@ -348,7 +334,7 @@ impl<B: Bytes> Channel<B> {
 
     /// Where the message of an offer to `to` lies, and its bytes, if they lie in a row.
     pub(super) fn offered_memory(&self, id: OfferId, to: u32) -> Option<(*mut u8, usize)> {
-        let buffer = &self.offers.find(id, to)?.buffer;
+        let buffer = &self.offers.find(id, to).filter(|open| !open.went)?.buffer;
         buffer.in_a_row().map(|at| (at, buffer.len()))
     }
 
@@ -363,13 +349,13 @@ impl<B: Bytes> Channel<B> {
         Ok(ticket)
     }
 
-    fn release(&mut self, id: OfferId) {
+    pub(super) fn release(&mut self, id: OfferId) {
         if let Some(open) = self.offers.release(id.index) {
             self.ways[open.to as usize].closed(open.buffer.len());
         }
     }
 
-    fn start(&mut self, to: u32, mut message: Outgoing<B>) -> Result<Sent, Fault> {
+    pub(super) fn start(&mut self, to: u32, mut message: Outgoing<B>) -> Result<Sent, Fault> {
         if let Some(meter) = self.meter()
             && message.end > INLINE
         {
@@ -496,6 +482,7 @@ impl<B: Bytes> Channel<B> {
                 }
                 Ok(whole)
             }
+            What::Ask(ask) => self.advance_ask(to, &ask, message),
             What::Stream { token, .. } if self.part > 0 => self.advance_parts(to, kind::REST, token.into(), message),
             What::Stream { token, .. } => self.advance_cells(to, kind::DATA, token.into(), message),
         }

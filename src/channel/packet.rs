@@ -16,20 +16,27 @@
 //! Join    0             -          receiver token  w0 bytes wanted, w1 address, w2 use:32 | descriptor:32, w3 chunk
 //! Joined  0             whole      receiver token  -
 //! Level   0             level      -               -
+//! Ask     message       withdraw   envelope        w0 use:32 | descriptor:32, then the message, or it lies in the byte ring
 //! ```
 //!
 //! An Offer's aux has [`Way`] in its upper bits; bit 0 says that the bytes lie in a row at the address. A Joined
 //! says that the sender has copied the last chunk of what a Join asked for, or that it could not copy one.
 //!
+//! An Ask is a message by value whose sender waits for a Fin, which the receiver sends when a receive has it; bit 0 of
+//! its aux says that the sender may withdraw it until the receiver claims the descriptor.
+//!
 //! Cells, Data, Part and Rest records of one message come in order of their offsets; a message may take several.
 
 use crate::shm::offer::CHUNKS;
 use crate::shm::pool::CELL;
-use crate::shm::ring::{Consumer, Header, Junk};
+use crate::shm::ring::{Consumer, Header, INLINE, Junk};
 use std::ptr::NonNull;
 
 /// Cells that one record can name.
 pub const CELLS_PER_RECORD: usize = 16;
+
+/// Most bytes of an Ask that lie in its slot, behind the first word.
+pub const ASK_INLINE: usize = INLINE - 8;
 
 /// Kind numbers; 0 is no record.
 pub mod kind {
@@ -46,6 +53,7 @@ pub mod kind {
     pub const LEVEL: u8 = 10;
     pub const PART: u8 = 11;
     pub const REST: u8 = 12;
+    pub const ASK: u8 = 13;
 }
 
 /// How the bytes of a large message travel.
@@ -93,6 +101,17 @@ pub struct Offered {
     pub address: Option<u64>,
     /// How the sender wants them to travel.
     pub way: Way,
+}
+
+/// A message by value whose sender waits until it is received.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Rank in the job of the sender.
+    pub from: u32,
+    /// The sender's descriptor.
+    pub id: OfferId,
+    /// Whether the sender may withdraw it until the descriptor is claimed.
+    pub withdrawable: bool,
 }
 
 /// A receiver's invitation to copy with it.
@@ -154,7 +173,7 @@ impl From<Part> for Portion {
 }
 
 impl OfferId {
-    fn word(self) -> u64 {
+    pub(super) fn word(self) -> u64 {
         u64::from(self.usage) << 32 | u64::from(self.index)
     }
 
@@ -311,6 +330,30 @@ pub fn read_join(ring: &Consumer) -> Result<Join, Junk> {
         address: ring.word(1),
         chunk,
     })
+}
+
+/// Bytes of a record that lie in the byte ring.
+#[inline]
+pub fn outside(header: Header) -> u32 {
+    match header.kind {
+        kind::BYTES | kind::PART | kind::REST => header.len,
+        kind::ASK if header.len as usize > ASK_INLINE => header.len,
+        _ => 0,
+    }
+}
+
+/// Reads the Ask in the slot that `ring` stands at, and where its bytes lie.
+///
+/// # Errors
+/// `Junk` for more bytes than the byte ring has.
+pub fn read_asked(ring: &Consumer, header: Header, from: u32) -> Result<(Asked, *const u8), Junk> {
+    let id = OfferId::of(ring.word(0));
+    let data = match outside(header) {
+        0 => ring.payload().wrapping_add(8),
+        len => ring.bytes(len)?.as_ptr().cast_const(),
+    };
+    let withdrawable = header.aux & 1 != 0;
+    Ok((Asked { from, id, withdrawable }, data))
 }
 
 /// The descriptor that a Clear or Fin record names.

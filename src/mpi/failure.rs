@@ -81,7 +81,7 @@ pub fn notice(hold: &mut Hold, events: u32) -> Result<()> {
         let plane = plane_of(Envelope(send.envelope).context());
         if let Some(error) = state.hopeless(&comm, plane, None)
             && (plane == Plane::Collective || state.is_revoked(&comm))
-            && state.engine.channel.withdraw(id)
+            && (state.engine.channel.withdraw(id) || state.engine.channel.abandon(id))
         {
             state.complete(send.ticket, Status::EMPTY, Some(error));
         }

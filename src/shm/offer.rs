@@ -8,6 +8,7 @@
 //!                       |  owner moves it   | receiver
 //!                       +---------------> MOVED
 //! ```
+//! A message whose bytes go with its record, and which its owner will not withdraw, is TAKEN from the start.
 //! Only the owner leaves FREE, only it returns there; OFFERED is left by a compare-and-swap, so a
 //! message is either taken or withdrawn or moved: the owner has kept a copy at another address. The word carries
 //! the use count of the descriptor, so that an offer kept after its withdrawal is recognised.
@@ -66,10 +67,19 @@ pub struct Junk;
 impl Offer {
     /// Owner: offers a message under this free descriptor; the use number goes with the offer.
     pub fn open(&self) -> u32 {
+        self.open_as(OFFERED)
+    }
+
+    /// Owner: the same for a message that it will not withdraw; there is nothing to take.
+    pub fn open_taken(&self) -> u32 {
+        self.open_as(TAKEN)
+    }
+
+    fn open_as(&self, state: u32) -> u32 {
         let usage = (self.word.load(Ordering::Relaxed) >> STATE).wrapping_add(1) & (u32::MAX >> STATE);
         self.done.store(0, Ordering::Relaxed);
         self.claims.store(u64::from(usage) << (2 * CLAIM), Ordering::Relaxed);
-        self.word.store(usage << STATE | OFFERED, Ordering::Release);
+        self.word.store(usage << STATE | state, Ordering::Release);
         usage
     }
 

@@ -100,6 +100,8 @@ cvars! {
         "bytes up to which a message goes through the pair's ring rather than the sender's cells (at most a quarter of the ring)";
     ring_part "RING_PART" 8192 0..=1073741824
         "least bytes that the pair's ring shows to the receiver at a time, of messages above NEARMPI_RING_MAX and of blocking sends; 0, or more than a quarter of the ring, or ranks that share CPUs: whole messages up to NEARMPI_RING_MAX, longer ones through cells";
+    ask_max "ASK_MAX" 32768 0..=1073741824
+        "bytes up to which a synchronous message goes by value, and its receiver answers when a receive has it (at most RING_MAX); longer ones are offered";
     cells_batch "CELLS_BATCH" 4 1..=16
         "cells announced by one control message";
     credit_fraction "CREDIT_FRACTION" 4 1..=64
@@ -114,6 +116,8 @@ cvars! {
         "1: where ranks share CPUs, one that waits for a rank of its own CPU gives way at once; 0: it looks a few times first";
     gate_bias "GATE_BIAS" 1 0..=1
         "1: with MPI_THREAD_MULTIPLE the thread that initialized MPI passes without atomic instructions until another one calls MPI; 0: all threads pass alike";
+    nap_yields "NAP_YIELDS" 200 0..=1000000000
+        "yields before a thread sleeps that waits while another thread of its rank polls for it; 0: it sleeps at once";
     yields "YIELDS" 200 0..=1000000000
         "yields before a waiting rank sleeps";
     spread "SPREAD" 1 0..=1

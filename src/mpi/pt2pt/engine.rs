@@ -146,8 +146,18 @@ pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
             } => state.portion(from, Envelope(envelope), &portion)?,
             Arrival::Data { from, token, portion } => state.data(from, token, &portion)?,
             Arrival::Offer { envelope, offered } => state.offer(Envelope(envelope), offered)?,
+            Arrival::Asked {
+                envelope,
+                asked,
+                data,
+                len,
+            } => state.asked(Envelope(envelope), asked, data, len)?,
             Arrival::Whole { from, token } => state.whole(from, token)?,
-            Arrival::Sent(ticket) => state.complete(ticket, Status::EMPTY, None),
+            Arrival::Sent(ticket) => {
+                state.complete(ticket, Status::EMPTY, None);
+                // Whoever waits for this goes on; what the peer sends next may have a receive by then.
+                break;
+            }
         }
     }
     if count > 0 {
@@ -232,7 +242,11 @@ impl State {
                 self.complete(key, Status::EMPTY, Some(failure::lost(envelope.source())));
             }
             Stored::Offer(offered) if self.engine.channel.claim(&offered) => self.bring(key, envelope, &offered)?,
-            Stored::Offer(_) => {
+            Stored::Asked(kept) if self.engine.channel.claim_asked(&kept.0) => {
+                self.fill(key, envelope, kept.1.as_ptr(), kept.1.len());
+                self.answer(&kept.0)?;
+            }
+            Stored::Offer(_) | Stored::Asked(_) => {
                 self.move_note(key, None);
                 return Ok(false);
             }
@@ -244,6 +258,7 @@ impl State {
     pub fn stands(&self, stored: &Stored) -> bool {
         match stored {
             Stored::Offer(offered) => self.engine.channel.stands(offered),
+            Stored::Asked(kept) => self.engine.channel.asked_stands(&kept.0),
             _ => true,
         }
     }
@@ -276,7 +291,7 @@ impl State {
 
     /// Copies a whole message into the receive's buffer and completes it.
     #[inline(always)]
-    fn fill(&mut self, key: RequestKey, envelope: Envelope, data: *const u8, len: usize) {
+    pub(super) fn fill(&mut self, key: RequestKey, envelope: Envelope, data: *const u8, len: usize) {
         if let Some(Request {
             kind: Kind::Recv(receive),
             done,

@@ -94,7 +94,8 @@ unsafe fn recv_next(
                     cancelled: false,
                 });
             }
-            Glance::Other => return None,
+            // SAFETY: the caller's promise.
+            Glance::Other => return unsafe { recv_asked(state, (from, pattern), (address, room), source) },
         };
         if left.is_some() {
             state.engine.channel.expect_answer(from);
@@ -183,6 +184,38 @@ unsafe fn recv_kept(state: &mut State, place: Place, (address, room): (*mut u8, 
     engine.unexpected.remove(place);
     Some(Status {
         source: envelope.source() as i32,
+        tag: envelope.tag(),
+        error: 0,
+        bytes: len as u64,
+        cancelled: false,
+    })
+}
+
+/// The same for a synchronous message that is next in the ring from `from`; its sender is told.
+///
+/// # Safety
+/// As [`recv_glancing`].
+#[inline(never)]
+unsafe fn recv_asked(
+    state: &mut State,
+    (from, pattern): (u32, Pattern),
+    (address, room): (*mut u8, usize),
+    source: i32,
+) -> Option<Status> {
+    let engine = &mut state.engine;
+    let (envelope, asked, data, len) = engine.channel.asked(from)?;
+    let envelope = Envelope(envelope);
+    let usual = engine.notes.is_none() && len <= room && pattern.matches(envelope);
+    if !usual || engine.posted.wants(envelope) || !engine.channel.claim_asked(&asked) {
+        return None;
+    }
+    // SAFETY: the ring holds `len` bytes until they are consumed; the caller's promise.
+    unsafe { copy::bytes(data, address, len) };
+    // What is wrong with the ring to the sender, if anything, the next message there finds as well.
+    let _ = engine.channel.finish_offer(from, asked.id);
+    engine.channel.consume(from);
+    Some(Status {
+        source,
         tag: envelope.tag(),
         error: 0,
         bytes: len as u64,

@@ -4,6 +4,7 @@
 //! Point-to-point communication (MPI-4.1 §3): policy; bytes are the channel's matter.
 #![allow(unsafe_code)]
 
+mod asked;
 pub mod buffered;
 pub mod engine;
 mod glance;
@@ -96,8 +97,10 @@ pub fn send(
     if mode != Mode::Synchronous && send_at_once(hold, comm, plane, &buffer, dest, tag)? {
         return Ok(());
     }
-    let request = isend(hold, comm, plane, buffer, dest, tag, mode)?;
-    wait(hold, request).map(drop)
+    let request = begin(hold, comm, plane, buffer, dest, tag, mode, false)?;
+    let to = comm.peers().world(dest);
+    hold.wait_over(Some(to), request)?;
+    finish(hold, request).map(drop)
 }
 
 /// Sends a message in a row through the ring, if that needs no waiting; false when it does or the message is too long.
@@ -158,13 +161,28 @@ pub fn isend(
     tag: i32,
     mode: Mode,
 ) -> Result<RequestKey> {
+    begin(hold, comm, plane, buffer, dest, tag, mode, true)
+}
+
+/// As [`isend`]; the program can cancel it or not.
+#[allow(clippy::too_many_arguments)]
+fn begin(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    plane: Plane,
+    buffer: Buffer,
+    dest: u32,
+    tag: i32,
+    mode: Mode,
+    cancellable: bool,
+) -> Result<RequestKey> {
     if hold.is_checking() && plane == Plane::PointToPoint {
         hold.check_overlap(&buffer, false)?;
         let (to, envelope) = address(comm, plane, dest, tag);
         types::announce(hold, to, envelope, &buffer)?;
     }
     let key = hold.add_request(Request::new(Kind::Send(None), Some(comm.clone())))?;
-    let started = start_send(hold, key, comm, plane, &buffer, dest, tag, mode);
+    let started = start_send(hold, key, comm, plane, &buffer, dest, tag, mode, cancellable);
     if started.is_err() {
         hold.requests.remove(key);
     }
@@ -181,6 +199,7 @@ fn start_send(
     dest: u32,
     tag: i32,
     mode: Mode,
+    cancellable: bool,
 ) -> Result<()> {
     let to = comm.peers().world(dest);
     state.check_peer(comm, plane, Some(dest))?;
@@ -189,17 +208,18 @@ fn start_send(
     let plan = channel.plan(to, buffer);
     if mode == Mode::Synchronous || plan.is_some() {
         let way = plan.unwrap_or(Way::Cells);
-        let may_leave = mode != Mode::Synchronous;
-        if let Some(id) = channel
-            .offer(to, envelope, buffer, key, way, may_leave)
-            .map_err(fault)?
-        {
+        let synchronous = mode == Mode::Synchronous;
+        let offered = match synchronous && plan.is_none() && channel.asks(buffer.len()) {
+            true => channel.ask(to, envelope, buffer, key, cancellable),
+            false => channel.offer(to, envelope, buffer, key, way, !synchronous),
+        };
+        if let Some(id) = offered.map_err(fault)? {
             if let Some(request) = state.requests.get_mut(key) {
                 request.kind = Kind::Send(Some(id));
             }
             return Ok(());
         }
-        if mode == Mode::Synchronous {
+        if synchronous {
             fail!(
                 NoMem,
                 "all descriptors for synchronous and one-copy messages are in use"

@@ -110,14 +110,18 @@ impl State {
     fn look(&mut self, pattern: Pattern) -> Option<Status> {
         loop {
             let (envelope, stored) = self.engine.unexpected.peek(pattern)?;
-            if let Stored::Offer(offered) = stored
-                && !self.engine.channel.stands(offered)
-            {
+            let len = stored.len();
+            let withdrawn = match stored {
+                Stored::Offer(offered) => !self.engine.channel.stands(offered),
+                Stored::Asked(kept) => !self.engine.channel.asked_stands(&kept.0),
+                _ => false,
+            };
+            if withdrawn {
                 self.drop_note(envelope, Which::First);
                 self.engine.unexpected.take(pattern);
                 continue;
             }
-            return Some(status(envelope, stored.len()));
+            return Some(status(envelope, len));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Messages that have come before their receive: what is kept of them.
 
-use crate::channel::packet::Offered;
+use crate::channel::packet::{Asked, Offered};
 use crate::mpi::request::RequestKey;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,6 +19,8 @@ pub enum Stored {
     Arriving(Rc<RefCell<Arriving>>),
     /// A message that waits in its sender's memory.
     Offer(Box<Offered>),
+    /// The whole message, whose sender waits until it is received.
+    Asked(Box<(Asked, Box<[u8]>)>),
 }
 
 const _: () = assert!(size_of::<Stored>() <= 24);
@@ -53,7 +55,7 @@ impl Stored {
         match self {
             Stored::Few(len, bytes) => bytes.get(..usize::from(*len)),
             Stored::Whole(bytes) => Some(bytes),
-            Stored::Arriving(_) | Stored::Offer(_) => None,
+            Stored::Arriving(_) | Stored::Offer(_) | Stored::Asked(_) => None,
         }
     }
 
@@ -64,6 +66,7 @@ impl Stored {
             Stored::Whole(bytes) => bytes.len(),
             Stored::Arriving(arriving) => arriving.borrow().total,
             Stored::Offer(offered) => offered.len as usize,
+            Stored::Asked(kept) => kept.1.len(),
         }
     }
 
