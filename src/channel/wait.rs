@@ -34,13 +34,9 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// For a job that is `oversubscribed` or not.
-    pub fn new(settings: &Settings, oversubscribed: bool) -> Patience {
-        let polls = if oversubscribed {
-            settings.spin_shared
-        } else {
-            settings.spin
-        };
+    /// For a job that is `crowded`, with more ranks or waiting threads than CPUs, or not.
+    pub fn new(settings: &Settings, crowded: bool) -> Patience {
+        let polls = if crowded { settings.spin_shared } else { settings.spin };
         Patience {
             polls,
             yields: settings.yields,
@@ -170,9 +166,8 @@ impl<B: Bytes> Channel<B> {
 
     /// Patience for a wait that starts now, for something from rank `first` if that is known.
     pub fn patience(&self, first: Option<u32>) -> Patience {
-        let shared = self.segment.oversubscribed();
-        let mut patience = Patience::new(&self.settings, shared);
-        if shared && first.is_some_and(|peer| self.is_here(peer)) {
+        let mut patience = Patience::new(&self.settings, self.segment.is_crowded());
+        if self.segment.oversubscribed() && first.is_some_and(|peer| self.is_here(peer)) {
             patience.polls_left = 0;
         }
         patience

@@ -45,6 +45,10 @@ pub struct World {
     gate: Option<Gate>,
     /// Threads that wait while another one polls nap on this word.
     nap: AtomicU32,
+    /// How many of them sleep there; the others look at it now and then.
+    asleep: AtomicU32,
+    /// Most threads that have napped at a time.
+    crowd: AtomicU32,
     segment: Arc<Segment>,
     block: Block,
     state: UnsafeCell<State>,
@@ -182,6 +186,8 @@ impl World {
                 _ => Gate::owned(),
             }),
             nap: AtomicU32::new(0),
+            asleep: AtomicU32::new(0),
+            crowd: AtomicU32::new(0),
             block: Block::new(&segment, state.engine.channel.me()),
             segment,
             state: UnsafeCell::new(state),
@@ -324,12 +330,29 @@ impl Hold<'_> {
         Ok(())
     }
 
-    /// Sleeps until the polling thread has moved something, or polls no more.
+    /// Waits until the polling thread has moved something, or polls no more: gives way for a while, then sleeps. Waking a
+    /// sleeper takes many times as long as threads that take turns on a CPU.
     fn nap(&mut self) {
-        let nap = &self.world.nap;
+        let (nap, asleep) = (&self.world.nap, &self.world.asleep);
         let ticket = nap.load(Ordering::Relaxed);
         self.engine.napping += 1;
-        self.released(|| futex::wait(nap, ticket, NAP));
+        if self.engine.napping as u32 > self.world.crowd.load(Ordering::Relaxed) {
+            self.world.crowd.store(self.engine.napping as u32, Ordering::Relaxed);
+            self.world.segment.add_thread();
+        }
+        let yields = self.engine.channel.settings().nap_yields;
+        self.released(|| {
+            for _ in 0..yields {
+                cpu::give_way();
+                if nap.load(Ordering::Relaxed) != ticket {
+                    return;
+                }
+            }
+            // Whoever moves something changes the word, then looks at this.
+            asleep.fetch_add(1, Ordering::SeqCst);
+            futex::wait(nap, ticket, NAP);
+            asleep.fetch_sub(1, Ordering::Relaxed);
+        });
         self.engine.napping -= 1;
     }
 
@@ -375,8 +398,10 @@ impl Hold<'_> {
             self.engine.channel.wake_own();
         }
         if self.engine.napping > 0 {
-            self.world.nap.fetch_add(1, Ordering::Relaxed);
-            futex::wake_all(&self.world.nap);
+            self.world.nap.fetch_add(1, Ordering::SeqCst);
+            if self.world.asleep.load(Ordering::SeqCst) > 0 {
+                futex::wake_all(&self.world.nap);
+            }
         }
     }
 

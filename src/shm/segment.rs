@@ -54,6 +54,8 @@ struct JobHeader {
     number: AtomicU64,
     /// The rank whose settings count for the job, and one; 0 while there is none.
     settler: AtomicU32,
+    /// Threads that have waited beside another one of their rank, as many as at a time.
+    beside: AtomicU32,
 }
 
 /// What a rank tells the others and the launcher about itself; written by that rank only, but for
@@ -229,11 +231,6 @@ impl Segment {
     /// Number of ranks of the job.
     pub fn ranks(&self) -> u32 {
         self.layout.ranks
-    }
-
-    /// The layout.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
     }
 
     /// Bytes in the zone of each rank.

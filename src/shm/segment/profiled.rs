@@ -4,7 +4,7 @@
 //! What a segment says about its job, and what of it belongs to the job's profile.
 #![allow(unsafe_code)]
 
-use super::Segment;
+use super::{Layout, Segment};
 use crate::shm::profile::Block;
 use crate::sys::clock::nanoseconds;
 use std::sync::Arc;
@@ -20,6 +20,22 @@ impl Segment {
     /// Whether there are more ranks than CPUs.
     pub fn oversubscribed(&self) -> bool {
         self.ranks() > self.header().cpus.load(Ordering::Relaxed)
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// One more thread waits beside others of its rank than ever did.
+    pub fn add_thread(&self) {
+        self.header().beside.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether there are more ranks, or threads that wait in MPI at the same time, than CPUs.
+    pub fn is_crowded(&self) -> bool {
+        let beside = self.header().beside.load(Ordering::Relaxed);
+        self.ranks().saturating_add(beside) > self.cpus()
     }
 
     /// A number that no other job of this machine has had since it was started.
@@ -51,5 +67,21 @@ impl Segment {
         let place = self.at(self.layout.profile(rank));
         // SAFETY: the partition lies within the mapping, which the clone keeps, and is used for nothing else.
         unsafe { Block::new(place, self.layout.ranks, Box::new(self.clone())) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_wait_beside_others_need_cpus_too() {
+        let segment = Segment::private(2, 3).unwrap();
+        assert!(!segment.is_crowded());
+        segment.add_thread();
+        assert!(!segment.is_crowded());
+        segment.add_thread();
+        assert!(segment.is_crowded() && !segment.oversubscribed() && !segment.is_damaged());
+        assert!(Segment::private(2, 1).unwrap().is_crowded());
     }
 }
