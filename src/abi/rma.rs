@@ -76,7 +76,7 @@ fn there(all: &[Elements], rank: c_int, disp: MPI_Aint, (count, datatype): (i64,
     let count = usize::try_from(count).ok()?;
     all.iter().all(alike).then_some(There {
         rank,
-        disp: disp as i64,
+        disp,
         count,
         datatype,
     })
@@ -418,7 +418,7 @@ pub unsafe extern "C" fn MPI_Compare_and_swap(
         };
         let there = There {
             rank: target_rank,
-            disp: target_disp as i64,
+            disp: target_disp,
             count: 1,
             datatype,
         };
