@@ -11,6 +11,15 @@
 //!      w2.. 112 bytes of payload, or in w2 where more lies in the owner's scratch memory
 //! ```
 //!
+//! A rank's trays serve all its communicators. What does not fit a slot lies behind its own mark there, so that a reader fetches
+//! both at once; the slot says the same a moment later, for readers that look there.
+//!
+//! ```text
+//! Tray w0   | context:16 | turn:48       |   the mark, stored last (Release): never the same twice
+//!      w1   | tag:32 | far:1 | bytes:31  |
+//!      w8.. 2048 bytes of payload
+//! ```
+//!
 //! Collective operations of a communicator have turns: 1, 2, 3 ... for as long as the job lives, also
 //! when the context's number goes to another communicator. So no word is ever reset, and what a reader
 //! waits for cannot be there from before. Turn `t` uses slot `t % 16`. When a rank is through with a turn,
@@ -36,6 +45,10 @@ pub const STARTED: usize = 256;
 pub const EACH: usize = 1 << 10;
 /// Bytes of all these.
 pub const ROOMS: usize = STARTED * SLOTS * EACH;
+/// Bytes of payload in a tray.
+pub const TRAY: usize = 2 << 10;
+/// Bytes of all that slots say the place of: scratch memory, the rooms behind it, the trays behind those.
+pub const REACH: usize = SCRATCH + ROOMS + size_of::<Trays>();
 
 /// A rank's board for one communicator.
 #[repr(C, align(128))]
@@ -61,6 +74,23 @@ pub struct Slot {
     payload: [AtomicU64; WORDS],
 }
 
+/// A rank's trays.
+#[repr(C, align(4096))]
+#[derive(Debug, Default)]
+pub struct Trays {
+    trays: [Tray; SLOTS],
+}
+
+/// What is shown in one turn of any communicator.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Tray {
+    mark: AtomicU64,
+    note: AtomicU64,
+    unused: [AtomicU64; 6],
+    payload: [AtomicU64; TRAY / 8],
+}
+
 /// What a slot says about its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
@@ -73,6 +103,21 @@ pub struct Note {
 }
 
 const FAR: u64 = 1 << 31;
+
+impl Note {
+    fn word(self) -> u64 {
+        let far = if self.far { FAR } else { 0 };
+        u64::from(self.tag as u32) << 32 | far | u64::from(self.len)
+    }
+
+    fn of(word: u64) -> Note {
+        Note {
+            tag: (word >> 32) as i32,
+            len: (word & (FAR - 1)) as u32,
+            far: word & FAR != 0,
+        }
+    }
+}
 
 impl Board {
     /// The slot of `turn`.
@@ -114,9 +159,7 @@ impl Slot {
     /// the slot showed before.
     #[inline]
     pub fn show(&self, turn: u64, note: Note) {
-        let far = if note.far { FAR } else { 0 };
-        let word = u64::from(note.tag as u32) << 32 | far | u64::from(note.len);
-        self.note.store(word, Ordering::Relaxed);
+        self.note.store(note.word(), Ordering::Relaxed);
         self.turn.store(turn, Ordering::Release);
     }
 
@@ -129,12 +172,7 @@ impl Slot {
     /// What is shown.
     #[inline]
     pub fn note(&self) -> Note {
-        let word = self.note.load(Ordering::Relaxed);
-        Note {
-            tag: (word >> 32) as i32,
-            len: (word & (FAR - 1)) as u32,
-            far: word & FAR != 0,
-        }
+        Note::of(self.note.load(Ordering::Relaxed))
     }
 
     /// The payload, [`INLINE`] bytes.
@@ -156,7 +194,54 @@ impl Slot {
     }
 }
 
-/// A board, or a rank's scratch memory, in a mapped segment.
+impl Default for Tray {
+    fn default() -> Self {
+        Tray {
+            mark: AtomicU64::default(),
+            note: AtomicU64::default(),
+            unused: Default::default(),
+            payload: std::array::from_fn(|_| AtomicU64::default()),
+        }
+    }
+}
+
+impl Trays {
+    /// The tray of `turn`.
+    #[inline]
+    pub fn tray(&self, turn: u64) -> &Tray {
+        &self.trays[turn as usize % SLOTS]
+    }
+}
+
+/// The mark of `turn` of context number `context`.
+#[inline]
+pub fn mark(context: u16, turn: u64) -> u64 {
+    u64::from(context) << 48 | turn & ((1 << 48) - 1)
+}
+
+impl Tray {
+    /// Owner: shows what it has put into the payload. It has seen all who read what the tray showed before be through with
+    /// that.
+    #[inline]
+    pub fn show(&self, mark: u64, note: Note) {
+        self.note.store(note.word(), Ordering::Relaxed);
+        self.mark.store(mark, Ordering::Release);
+    }
+
+    /// What is shown with `mark`, if it is.
+    #[inline]
+    pub fn look(&self, mark: u64) -> Option<Note> {
+        (self.mark.load(Ordering::Acquire) == mark).then(|| Note::of(self.note.load(Ordering::Relaxed)))
+    }
+
+    /// The payload, [`TRAY`] bytes.
+    #[inline]
+    pub fn payload(&self) -> *mut u8 {
+        self.payload.as_ptr().cast::<u8>().cast_mut()
+    }
+}
+
+/// A board, or a rank's trays or scratch memory, in a mapped segment.
 #[derive(Debug)]
 pub struct Place<T>(NonNull<T>);
 
@@ -186,11 +271,28 @@ impl<T> Place<T> {
     }
 }
 
+impl Place<u8> {
+    /// The trays of the rank whose scratch memory this is.
+    pub fn trays(self) -> Place<Trays> {
+        // SAFETY: they lie behind scratch memory and rooms, in pages of their own ([`REACH`]).
+        Place(unsafe { self.0.add(SCRATCH + ROOMS) }.cast())
+    }
+}
+
 impl Deref for Place<Board> {
     type Target = Board;
     #[inline]
     fn deref(&self) -> &Board {
         // SAFETY: `new`'s promise; a board is all atomics, for which zero is valid.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Deref for Place<Trays> {
+    type Target = Trays;
+    #[inline]
+    fn deref(&self) -> &Trays {
+        // SAFETY: as for boards.
         unsafe { self.0.as_ref() }
     }
 }
@@ -216,6 +318,28 @@ mod tests {
         board.finish(5);
         assert_eq!(board.done().load(Ordering::Acquire), 5);
         assert_eq!(size_of::<Slot>(), 128);
+    }
+
+    #[test]
+    fn a_tray_shows_one_turn_of_one_context() {
+        let trays = Box::<Trays>::default();
+        let (note, tray) = (
+            Note {
+                tag: 4,
+                len: 2048,
+                far: false,
+            },
+            trays.tray(5),
+        );
+        tray.show(mark(7, 5), note);
+        assert_eq!(tray.look(mark(7, 5)), Some(note));
+        assert_eq!(
+            [mark(7, 21), mark(6, 5), mark(8, 5)].map(|other| tray.look(other)),
+            [None; 3]
+        );
+        assert_eq!(trays.tray(6).look(mark(7, 6)), None);
+        assert_eq!(tray.payload().addr() - std::ptr::from_ref(tray).addr(), 64);
+        assert_eq!((size_of::<Tray>(), size_of::<Trays>() % 4096), (64 + TRAY, 0));
     }
 }
 
@@ -256,6 +380,41 @@ mod models {
                     far: false,
                 };
                 slot.show(turn, note);
+            }
+            reader.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_a_tray_goes_from_one_context_to_another() {
+        loom::model(|| {
+            // The note stands for the payload; each context has a board of its own for its reader.
+            let shared = Arc::new((Tray::default(), [Board::default(), Board::default()]));
+            let reader = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || {
+                    for context in [0, 1] {
+                        let note = loop {
+                            match shared.0.look(mark(context, 1)) {
+                                Some(note) => break note,
+                                None => loom::thread::yield_now(),
+                            }
+                        };
+                        assert_eq!(note.len, u32::from(context) + 5);
+                        shared.1[usize::from(context)].finish(1);
+                    }
+                })
+            };
+            for context in [0, 1] {
+                if context == 1 {
+                    wait(shared.1[0].done(), 1);
+                }
+                let note = Note {
+                    tag: -1,
+                    len: u32::from(context) + 5,
+                    far: false,
+                };
+                shared.0.show(mark(context, 1), note);
             }
             reader.join().unwrap();
         });

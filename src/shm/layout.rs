@@ -15,7 +15,7 @@
 //! kernel for that before the ranks start ([`Layout::partitions`]), so it holds whoever touches a page first. The
 //! file is sparse: what nobody writes costs nothing.
 
-use super::board::{Board, ROOMS, SCRATCH, STARTED};
+use super::board::{Board, REACH, STARTED};
 use super::context::Context;
 use super::fate::{Fate, VOTES, Vote};
 use super::offer::{OFFERS, Offer};
@@ -72,7 +72,7 @@ const POOL: usize = PAGE + CELLS * CELL;
 const VOTE_TABLE: usize = CONTEXTS * VOTES * size_of::<Vote>();
 const OFFER_TABLE: usize = OFFERS * size_of::<Offer>();
 const BOARDS: usize = (BOARDED + STARTED) * size_of::<Board>();
-const SHOWN: usize = BOARDS + SCRATCH + ROOMS;
+const SHOWN: usize = BOARDS + REACH;
 
 impl Layout {
     /// The layout for `ranks` (1 to [`MAX_RANKS`]) ranks.
@@ -181,12 +181,12 @@ impl Layout {
     }
 
     /// `owner`'s boards, one for each of [`BOARDED`] contexts and then one for each of [`STARTED`]; its scratch memory
-    /// and the rooms of the latter lie behind.
+    /// with the rooms of the latter and its trays lies behind.
     pub fn boards(&self, owner: u32) -> usize {
         self.boards + owner as usize * SHOWN
     }
 
-    /// `owner`'s scratch memory.
+    /// `owner`'s scratch memory, its rooms and its trays.
     pub fn scratch(&self, owner: u32) -> usize {
         self.boards(owner) + BOARDS
     }
@@ -219,7 +219,7 @@ mod tests {
             assert_eq!(layout.offers(last) + OFFER_TABLE, layout.fates());
             assert_eq!(layout.fates() + CONTEXTS * size_of::<Fate>(), layout.votes(0));
             assert_eq!(layout.votes(last) + VOTE_TABLE, layout.boards(0));
-            assert_eq!(layout.scratch(last) + SCRATCH + ROOMS, layout.profile(0));
+            assert_eq!(layout.scratch(last) + REACH, layout.profile(0));
             assert_eq!((layout.boards(last) % PAGE, layout.scratch(0) % PAGE), (0, 0));
             assert_eq!(layout.profile(0) % PAGE, 0);
             assert_eq!(layout.profile(last) + profile::len(ranks), layout.len);

@@ -117,7 +117,7 @@ impl Table {
             near,
             // Two ranks read as much either way, and one turn is shorter than two.
             share: match size {
-                0..=2 => settings.share_min.saturating_mul(4) as usize,
+                0..=2 => settings.share_min.saturating_mul(8) as usize,
                 _ => settings.share_min as usize,
             },
             // Where each rank has a CPU, two can copy by messages.
@@ -126,7 +126,7 @@ impl Table {
             // Two ranks show each other half of each piece.
             allreduce: match (far && !crowded, size) {
                 (true, 3..) => row(near, true),
-                (true, _) => row(short, true),
+                (true, _) => row(reduced(short), true),
                 (false, _) => row(long, far),
             },
             reduce_scatter: row(near, far),
@@ -311,8 +311,8 @@ mod tests {
     #[test]
     fn two_ranks_share_reductions_later_and_show_more() {
         let (two, three) = (table(&[], false, 2), table(&[], false, 3));
-        assert_eq!((two.share, three.share), (32768, 8192));
-        assert_eq!((two.allreduce.shown, three.allreduce.shown), (1 << 18, 65536));
+        assert_eq!((two.share, three.share), (65536, 8192));
+        assert_eq!((two.allreduce.shown, three.allreduce.shown), (ANY, 65536));
         assert_eq!((two.reduce.shown, three.reduce.shown), (ANY, 1 << 20));
     }
 

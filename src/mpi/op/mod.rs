@@ -31,6 +31,9 @@ pub type StateUserFunction = unsafe extern "C" fn(*mut c_void, *mut c_void, c_lo
 /// Calls a user function of another language: operands, count, datatype, the function.
 pub type Proxy = unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, c_int, UserFunction);
 
+/// An operand that has to be copied first is, in pieces of so many bytes, which stay in the first cache.
+const PIECE: usize = 8 << 10;
+
 /// What an operation computes.
 #[derive(Clone, Copy, Debug)]
 pub enum Function {
@@ -147,6 +150,45 @@ impl Op {
         }
         // SAFETY: as above; the function is the program's.
         hold.released(|| unsafe { self.call_user(datatype.extent(), handle, left, right, count) });
+        Ok(())
+    }
+
+    /// `to = left op right`, as [`Op::reduce`] with both operands kept.
+    ///
+    /// # Errors
+    /// As [`Op::check`].
+    ///
+    /// # Safety
+    /// `operands`, left and right, are readable and `to` writable for that many elements of a predefined datatype, and `to`
+    /// overlaps neither.
+    pub unsafe fn reduce_apart(
+        &self,
+        hold: &mut Hold,
+        datatype: &Datatype,
+        handle: i32,
+        operands: (*const u8, *const u8),
+        to: *mut u8,
+        count: usize,
+    ) -> Result<()> {
+        let (left, right) = operands;
+        if let (Function::Builtin(builtin), Some(basic)) = (self.function, datatype.basic())
+            && let Some(kernel) = kernel::find_apart(builtin, basic)
+        {
+            // SAFETY: the caller's promise, and the kernel is the one for this datatype.
+            unsafe { kernel(left, right, to, count) };
+            return Ok(());
+        }
+        let extent = datatype.extent() as usize;
+        let each = (PIECE / extent.max(1)).max(1);
+        for first in (0..count).step_by(each) {
+            let (shift, count) = (first * extent, each.min(count - first));
+            let to = to.wrapping_add(shift);
+            // SAFETY: as above.
+            unsafe {
+                std::ptr::copy_nonoverlapping(right.wrapping_add(shift), to, count * extent);
+                self.reduce(hold, datatype, handle, left.wrapping_add(shift), to, count)?;
+            }
+        }
         Ok(())
     }
 

@@ -18,6 +18,7 @@
 //! | [`moves`] | operations that move data |
 //! | [`reductions`] | operations that compute |
 //! | [`started`] | short nonblocking operations |
+//! | [`tray`] | what is too long for a slot |
 //! | [`long`], [`long_reductions`] | the same for long data, and for lengths that not all ranks know |
 #![allow(unsafe_code)]
 
@@ -32,6 +33,7 @@ pub mod started;
 mod started_tests;
 #[cfg(test)]
 mod tests;
+mod tray;
 
 use super::args::Blocks;
 use super::choice::Table;
@@ -43,7 +45,7 @@ use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::pt2pt::engine::fault;
 use crate::mpi::world::Hold;
-use crate::shm::board::{Board, EACH, INLINE, Note, Place, ROOMS, SCRATCH, SLOTS};
+use crate::shm::board::{Board, EACH, INLINE, Note, Place, REACH, SCRATCH, SLOTS, Trays};
 use crate::shm::profile::Path;
 use crate::shm::segment::Segment;
 use crate::shm::sync::Ordering;
@@ -85,6 +87,8 @@ pub struct Boards {
     early: RefCell<Vec<u64>>,
     /// The memory of all this.
     segment: Arc<Segment>,
+    /// Its context, if what is too long for a slot lies in trays.
+    trays: Option<u16>,
     /// Which way operations go.
     pub table: Table,
 }
@@ -93,6 +97,7 @@ pub struct Boards {
 struct Member {
     board: Place<Board>,
     scratch: Place<u8>,
+    trays: Place<Trays>,
     /// Rank in the job.
     world: u32,
 }
@@ -174,6 +179,7 @@ impl Boards {
             Some(Member {
                 board: segment.board(world, context, started)?,
                 scratch: segment.scratch(world),
+                trays: segment.scratch(world).trays(),
                 world,
             })
         };
@@ -189,6 +195,7 @@ impl Boards {
             over: Cell::new(before),
             early: RefCell::default(),
             segment: segment.clone(),
+            trays: (!started && settings.board_trays != 0).then_some(context),
             table: Table::new(settings, segment.oversubscribed(), comm.size() as usize),
         }))
     }
@@ -389,18 +396,22 @@ impl<'a> Turn<'a> {
             boards.wait_through(hold, shown.get(), self.comm, self.tag)?;
         }
         shown.set(self.number);
-        if len <= INLINE {
-            fill(slot.payload());
-        } else {
-            let at = self.room(hold, len)?;
-            slot.set_place(at as u64);
-            fill(boards.members[boards.me].scratch.address().wrapping_add(at));
-        }
         let note = Note {
             tag: self.tag,
             len: len as u32,
             far,
         };
+        if len <= INLINE {
+            fill(slot.payload());
+        } else if let Some((tray, mark)) = self.tray(hold, len) {
+            fill(tray.payload());
+            tray.show(mark, note);
+            slot.set_place((tray.payload().addr() - boards.members[boards.me].scratch.address().addr()) as u64);
+        } else {
+            let at = self.room(hold, len)?;
+            slot.set_place(at as u64);
+            fill(boards.members[boards.me].scratch.address().wrapping_add(at));
+        }
         slot.show(self.number, note);
         Ok(())
     }
@@ -428,21 +439,6 @@ impl<'a> Turn<'a> {
         })
     }
 
-    fn room(&self, hold: &mut Hold, len: usize) -> Result<usize> {
-        if let Some(rooms) = self.boards.rooms.filter(|_| len <= EACH) {
-            return Ok(rooms + self.number as usize % SLOTS * EACH);
-        }
-        loop {
-            if let Some(at) = hold.desk.place(len, self.number, self.boards) {
-                return Ok(at);
-            }
-            match hold.desk.oldest() {
-                Some((turn, boards)) => boards.wait_through(hold, turn, self.comm, self.tag)?,
-                None => fail!(Intern, "{len} bytes are too many to show to other ranks"),
-            }
-        }
-    }
-
     /// Counts `bytes` bytes that this rank takes from what `from` shows, for the profile.
     #[inline]
     pub fn count(&self, hold: &Hold, from: u32, bytes: usize) {
@@ -458,6 +454,9 @@ impl<'a> Turn<'a> {
     /// `Other`: it is in another call, or shows another number of bytes; junk in shared memory.
     pub fn see(&self, hold: &mut Hold, from: u32, len: Option<usize>) -> Result<View> {
         let member = &self.boards.members[from as usize];
+        if let Some(view) = len.and_then(|len| self.glance(from, len)) {
+            return Ok(view);
+        }
         let slot = member.board.slot(self.number);
         if slot.turn().load(Ordering::Acquire) < self.number {
             let who = (&**self.comm, self.tag);
@@ -477,7 +476,7 @@ impl<'a> Turn<'a> {
             slot.payload().cast_const()
         } else {
             let place = slot.place() as usize;
-            if place > SCRATCH + ROOMS || shown > SCRATCH + ROOMS - place {
+            if place > REACH || shown > REACH - place {
                 return junk();
             }
             member.scratch.address().wrapping_add(place).cast_const()

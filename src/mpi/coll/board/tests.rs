@@ -322,6 +322,7 @@ proptest! {
         board_one_copy in 0..=2u64,
         pieces in prop_oneof![Just(0u64), Just(10_000), Just(1 << 20)],
         direct in prop_oneof![Just(0u64), Just(500), Just(16384)],
+        trays in 0..=1u64,
         program in steps(12_000),
     ) {
         let set = [
@@ -331,6 +332,7 @@ proptest! {
             ("NEARMPI_BOARD_ONE_COPY", board_one_copy),
             ("NEARMPI_BOARD_PIECES", pieces),
             ("NEARMPI_BOARD_DIRECT", direct),
+            ("NEARMPI_BOARD_TRAYS", trays),
         ];
         job(ranks, if crowded { 1 } else { 8 }, &set, false, |_, world| {
             let mut hold = world.hold();
@@ -476,6 +478,36 @@ fn scratch_memory_serves_many_communicators_and_their_next_lives() {
             }
         }
     });
+}
+
+#[test]
+fn a_tray_that_is_not_read_yet_keeps_what_it_shows() {
+    for trays in [0, 1] {
+        job(2, 2, &[("NEARMPI_BOARD_TRAYS", trays)], false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            let comms: Vec<_> = (0..20)
+                .map(|_| Rc::new(create::dup(&mut hold, &comm).unwrap()))
+                .collect();
+            if rank == 1 {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            // The root shows something in the same turn of each.
+            for count in [29, 300, 512, 513] {
+                for (seed, comm) in comms.iter().enumerate() {
+                    let step = Step {
+                        what: What::Bcast,
+                        count,
+                        seed: seed as u32,
+                        ..ANY
+                    };
+                    take(&mut hold, comm, step);
+                }
+            }
+            let used = hold.desk.trays.iter().flatten().count();
+            assert_eq!(used > 0, trays == 1 && rank == 0);
+        });
+    }
 }
 
 #[test]

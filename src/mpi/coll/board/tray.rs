@@ -1,0 +1,82 @@
+//! What is too long for a slot lies in scratch memory, or, if there is not much of it, in a tray: behind a mark of its own, which
+//! readers that know how long it is look at before the slot. The mark and what follows come in one go; a slot has to come
+//! first, and then what it says the place of.
+//!
+//! A rank's trays serve all its communicators. One that others have not read yet in an earlier turn is left alone, so
+//! that nobody waits for another communicator; readers find the bytes by the slot then.
+
+use super::{GLANCES, Turn, View};
+use crate::fail;
+use crate::mpi::coll::signature;
+use crate::mpi::error::Result;
+use crate::mpi::world::Hold;
+use crate::shm::board::{EACH, INLINE, SLOTS, TRAY, Tray, mark};
+use crate::shm::sync::Ordering;
+use std::rc::Rc;
+
+/// Looks at a tray between two at the slot.
+const ASIDE: u32 = 8;
+
+impl<'a> Turn<'a> {
+    /// Where `len` bytes that this rank shows are put in its scratch memory.
+    pub(super) fn room(&self, hold: &mut Hold, len: usize) -> Result<usize> {
+        if let Some(rooms) = self.boards.rooms.filter(|_| len <= EACH) {
+            return Ok(rooms + self.number as usize % SLOTS * EACH);
+        }
+        loop {
+            if let Some(at) = hold.desk.place(len, self.number, self.boards) {
+                return Ok(at);
+            }
+            match hold.desk.oldest() {
+                Some((turn, boards)) => boards.wait_through(hold, turn, self.comm, self.tag)?,
+                None => fail!(Intern, "{len} bytes are too many to show to other ranks"),
+            }
+        }
+    }
+
+    /// The tray for the `len` bytes that this rank shows, more than [`INLINE`], and the turn's mark.
+    #[inline]
+    pub(super) fn tray(&self, hold: &mut Hold, len: usize) -> Option<(&'a Tray, u64)> {
+        let boards = self.boards;
+        let context = boards.trays.filter(|_| len <= TRAY)?;
+        let last = &mut hold.desk.trays[self.number as usize % SLOTS];
+        match last {
+            Some((turn, other)) if other.through() < *turn && other.look_through() < *turn => return None,
+            Some((turn, other)) if Rc::ptr_eq(other, boards) => *turn = self.number,
+            _ => *last = Some((self.number, boards.clone())),
+        }
+        Some((
+            boards.members[boards.me].trays.tray(self.number),
+            mark(context, self.number),
+        ))
+    }
+
+    /// What `from` shows in its tray, if it is `len` bytes for this call and comes soon.
+    #[inline]
+    pub(super) fn glance(&self, from: u32, len: usize) -> Option<View> {
+        let context = self.boards.trays.filter(|_| len > INLINE && len <= TRAY)?;
+        let (member, mark) = (&self.boards.members[from as usize], mark(context, self.number));
+        let (tray, slot) = (member.trays.tray(self.number), member.board.slot(self.number));
+        let glances = if self.boards.segment.oversubscribed() {
+            1
+        } else {
+            GLANCES
+        };
+        for look in 1..=glances {
+            if let Some(note) = tray.look(mark) {
+                let fits = note.len as usize == len && !note.far && !signature::differ(self.tag, note.tag);
+                return fits.then(|| View {
+                    data: tray.payload().cast_const(),
+                    len,
+                    far: None,
+                    from,
+                });
+            }
+            if look % ASIDE == 0 && slot.turn().load(Ordering::Acquire) >= self.number {
+                return None;
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+}
