@@ -80,3 +80,40 @@ impl<'a> Turn<'a> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ANY, Step, What, job, take};
+    use crate::mpi::comm::create;
+    use std::rc::Rc;
+
+    #[test]
+    fn a_tray_that_is_not_read_yet_keeps_what_it_shows() {
+        for trays in [0, 1] {
+            job(2, 2, &[("NEARMPI_BOARD_TRAYS", trays)], false, |rank, world| {
+                let mut hold = world.hold();
+                let comm = hold.world.clone();
+                let comms: Vec<_> = (0..20)
+                    .map(|_| Rc::new(create::dup(&mut hold, &comm).unwrap()))
+                    .collect();
+                if rank == 1 {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                // The root shows something in the same turn of each.
+                for count in [29, 300, 512, 513] {
+                    for (seed, comm) in comms.iter().enumerate() {
+                        let step = Step {
+                            what: What::Bcast,
+                            count,
+                            seed: seed as u32,
+                            ..ANY
+                        };
+                        take(&mut hold, comm, step);
+                    }
+                }
+                let used = hold.desk.trays.iter().flatten().count();
+                assert_eq!(used > 0, trays == 1 && rank == 0);
+            });
+        }
+    }
+}
