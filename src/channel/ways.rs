@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!  epoch: some messages one way, ended when nothing is under way     cost = time / bytes
-//!  first epoch (not counted) -> trial: the ways in turn, three rounds, hopeless ones once -> settled for a while
+//!  first epoch (not counted) -> trial: the ways in turn, up to three rounds, fewer and fewer -> settled for a while
 //!                                 ^--------------------------------------------------------------'
 //! ```
 //! A way replaces the one in use only if it is clearly better. Trials get rarer while they change nothing. Where many
@@ -31,6 +31,8 @@ const ROUNDS: u8 = 3;
 const HEAVY: u32 = 3 * EPOCH;
 /// A challenger that costs more than this much of the best is not tried again in the trial.
 const HOPELESS: f32 = 1.3;
+/// Nor is any way, after two rounds, that costs more than this much.
+const CLEAR: f32 = 1.1;
 /// A challenger must cost less than this much of the way in use.
 const BETTER: f32 = 0.93;
 /// Epochs from trial to trial: at first, at most.
@@ -155,8 +157,9 @@ impl Ways {
     /// A class begins with what the next smaller or larger one has learnt.
     fn begin(&mut self, number: usize, choice: Choice) {
         let known = |class: &&Class| matches!(class.phase, Phase::Settled { .. });
-        let below = self.classes[..number].last().filter(known);
-        let near = below.or(self.classes.get(number + 1).filter(known)).cloned();
+        let shorter = self.classes[..number].last().filter(known);
+        let below = shorter.is_some();
+        let near = shorter.or(self.classes.get(number + 1).filter(known)).cloned();
         let class = &mut self.classes[number];
         class.phase = Phase::First;
         class.way = choice.guess;
@@ -171,6 +174,10 @@ impl Ways {
                     f32::INFINITY
                 }
             });
+            // Of shorter messages it is no surprise: two copy faster than one, but have to agree first.
+            if below {
+                class.cost[Way::Join as usize] = f32::INFINITY;
+            }
         }
     }
 }
@@ -240,6 +247,11 @@ impl Class {
                 match rest.find(|&other| alive & bit(other) != 0) {
                     Some(next) => self.way = next,
                     None => {
+                        for &way in WAYS.iter().filter(|_| round > 0) {
+                            if cost[way as usize].is_finite() && cost[way as usize] > CLEAR * best {
+                                alive &= !bit(way);
+                            }
+                        }
                         let mut order = [incumbent].into_iter().chain(WAYS);
                         self.way = order.find(|&way| alive & bit(way) != 0).unwrap_or(incumbent);
                         round += 1 + heavy as u8;
@@ -346,6 +358,30 @@ mod tests {
     }
 
     #[test]
+    fn few_messages_go_a_way_that_has_clearly_lost() {
+        for costs in [[8_900, 12_500, 7_200], [6_000, 4_900, 5_100]] {
+            let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 19);
+            let best = WAYS[(0..3).min_by_key(|&way| costs[way]).unwrap()];
+            let cost = |way, _| costs[way as usize];
+            let count = program(&mut ways, &mut clock, 150, len, cost);
+            assert_eq!(ways.settled(len), Some(best));
+            assert!(count[best as usize] >= 110, "{count:?} at {costs:?}");
+        }
+    }
+
+    #[test]
+    fn one_epoch_that_was_interrupted_decides_nothing() {
+        // The way in use is the best, and loses its first epoch, or its second.
+        for interrupted in [6, 18] {
+            let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 19);
+            let cost =
+                |way, turn: usize| [7_000, 8_000, 8_500][way as usize] + if turn == interrupted { 90_000 } else { 0 };
+            program(&mut ways, &mut clock, 150, len, cost);
+            assert_eq!(ways.settled(len), Some(Way::Cells), "turn {interrupted}");
+        }
+    }
+
+    #[test]
     fn small_differences_change_nothing() {
         let (mut ways, mut clock) = (Ways::default(), 0);
         let cost = |way, turn: usize| 10_000 - way as u64 * 100 + (turn % 7) as u64 * 10;
@@ -361,6 +397,21 @@ mod tests {
         let count = program(&mut ways, &mut clock, 100, 1 << 19, cost);
         assert!(
             count[Way::Cells as usize] == 0 && count[Way::Pull as usize] > 0,
+            "{count:?}"
+        );
+    }
+
+    #[test]
+    fn both_sides_are_tried_although_it_was_hopeless_for_shorter_messages() {
+        let (mut ways, mut clock) = (Ways::default(), 0);
+        program(&mut ways, &mut clock, 200, 1 << 18, |way, _| {
+            [4_300, 5_900, 6_000][way as usize]
+        });
+        assert_eq!(ways.settled(1 << 18), Some(Way::Cells));
+        let cost = |way, _| [8_900, 12_500, 7_200][way as usize];
+        let count = program(&mut ways, &mut clock, 150, 1 << 19, cost);
+        assert!(
+            count[Way::Join as usize] > 120 && count[Way::Pull as usize] == 0,
             "{count:?}"
         );
     }
