@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use super::layout::Block;
+use super::wide;
 
 /// A copy between typed memory and packed bytes. `PACK` says the direction.
 #[derive(Clone, Copy)]
@@ -17,6 +18,8 @@ pub struct Transfer<const PACK: bool> {
     pub memory: *mut u8,
     /// The packed bytes.
     pub row: *mut u8,
+    /// Whether copying a cache line at a time pays.
+    pub wide: bool,
 }
 
 /// `count` blocks of `len` bytes, `stride` bytes apart in memory from `at`, `pitch` apart in the row from `to`.
@@ -97,7 +100,13 @@ impl<const PACK: bool> Transfer<PACK> {
         // SAFETY: the caller's promise. Loops differ in what the compiler knows about the distances.
         unsafe {
             if s.pitch == width && s.stride == 2 * width as isize {
-                for i in 0..s.count {
+                let (memory, row) = (self.memory.wrapping_offset(s.at), self.row.add(s.to));
+                // The first elements, and all where the machine or the addresses do not allow more than one at a time.
+                let done = match self.wide {
+                    true => wide::every_other::<PACK>(memory, row, s.count, width),
+                    false => 0,
+                };
+                for i in done..s.count {
                     self.one::<T>(s.at + (i * 2 * width) as isize, s.to + i * width);
                 }
             } else if s.pitch == width {

@@ -19,6 +19,7 @@ pub mod pack;
 #[cfg(test)]
 mod proptests;
 pub mod registry;
+mod wide;
 
 pub use registry::Datatypes;
 

@@ -15,6 +15,9 @@ use super::layout::{Block, Layout, Shape};
 
 /// Repetitions that are copied block by block before the next ones; their memory should fit the first-level cache.
 const STRIP: usize = 64;
+/// Data of more bytes come from memory, not from a cache: a line at a time is no faster there, and on two threads of a core
+/// a third slower.
+const WIDE: usize = 2 << 20;
 /// Up to so many blocks are worth taking block by block.
 const FEW: usize = 32;
 
@@ -27,6 +30,7 @@ impl Datatype {
         let mut copy = Transfer::<true> {
             memory: base.cast_mut(),
             row: out,
+            wide: count * self.size() <= WIDE,
         };
         self.walk(count, position, len, &mut copy);
     }
@@ -39,6 +43,7 @@ impl Datatype {
         let mut copy = Transfer::<false> {
             memory: base,
             row: from.cast_mut(),
+            wide: count * self.size() <= WIDE,
         };
         self.walk(count, position, len, &mut copy);
     }
