@@ -66,7 +66,7 @@ impl Lateness {
     }
 }
 
-/// So many times `NEARMPI_OFFER_MIN` go without an offer where they go in parts and the ring has room.
+/// Up to so many times `NEARMPI_OFFER_MIN` go without an offer where they go in parts and the ring has room.
 pub const AT_ONCE: usize = 4;
 
 impl<B: Bytes> Channel<B> {
@@ -100,11 +100,11 @@ impl<B: Bytes> Channel<B> {
         Ok(())
     }
 
-    /// Whether a message of `len` bytes to `to`, with a choice of `way`, waits for its receiver.
-    pub(super) fn waits(&mut self, to: u32, len: usize, way: Way) -> bool {
+    /// Whether a message of `len` bytes to `to`, in a row or not, with a choice of `way`, waits for its receiver.
+    pub(super) fn waits(&mut self, to: u32, (len, in_a_row): (usize, bool), way: Way) -> bool {
         let offer_min = self.scaled(to, self.settings.offer_min);
         match self.levels[to as usize] {
-            Level::Usual => way != Way::Cells || len >= offer_min && !self.goes_at_once(to, len, offer_min),
+            Level::Usual => way != Way::Cells || len >= offer_min && !self.goes_at_once(to, (len, in_a_row), offer_min),
             Level::Raised => len >= offer_min.max(self.settings.skew_max as usize),
             Level::Flooded => true,
         }
@@ -113,11 +113,11 @@ impl<B: Bytes> Channel<B> {
     /// Whether a message that could wait goes by value in parts all the same, which saves the answer to an offer: if the
     /// ring has room for all of it, so that its sender need not wait for a late receiver, and those before it have been read.
     /// In a window of messages the answers come while others are copied, and one copy is less work than two.
-    fn goes_at_once(&mut self, to: u32, len: usize, offer_min: usize) -> bool {
-        if self.part == 0 || len >= offer_min.saturating_mul(AT_ONCE) {
+    fn goes_at_once(&mut self, to: u32, (len, in_a_row): (usize, bool), offer_min: usize) -> bool {
+        if self.part == 0 || len > offer_min.saturating_mul(AT_ONCE) {
             return false;
         }
-        let part = self.part_of(len) as u32;
+        let part = self.part_of(len, in_a_row) as u32;
         // So much may have been read without a word about it.
         let untold = self.segment.layout().bytes as u32 / self.settings.credit_fraction as u32;
         let out = &mut self.out[to as usize];

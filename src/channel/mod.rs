@@ -12,6 +12,7 @@ mod metering;
 mod offers;
 pub mod outgoing;
 pub mod packet;
+mod parts;
 mod plan;
 pub mod pull;
 mod row;
@@ -149,6 +150,8 @@ pub struct Channel<B> {
     ask_max: usize,
     /// Bytes of a part of a longer message in the byte ring; 0: such messages go through cells.
     part: usize,
+    /// Where data with gaps are gathered before they go into shared memory; empty until there are some.
+    stage: Vec<u8>,
     out: Vec<Out<B>>,
     /// Destinations with something queued.
     waiting: Vec<u32>,
@@ -307,6 +310,14 @@ impl<B: Bytes> Channel<B> {
         self.ring_bell(from);
     }
 
+    /// Tells the sender now what has been read of its ring.
+    #[inline]
+    pub fn settle_up(&mut self, from: u32) {
+        if self.rings[from as usize].return_credit() {
+            self.ring_bell(from);
+        }
+    }
+
     /// Whether something is next in the ring from `from`.
     #[inline(always)]
     pub fn has_next(&self, from: u32) -> bool {
@@ -382,9 +393,7 @@ impl<B: Bytes> Channel<B> {
         loop {
             let ring = &mut self.rings[from as usize];
             let Some(header) = ring.peek() else {
-                if ring.return_credit() {
-                    self.ring_bell(from);
-                }
+                self.settle_up(from);
                 return Ok(None);
             };
             self.heard = Some(from);

@@ -12,7 +12,7 @@ use super::offers::{Offers, Open};
 use super::packet::{CELLS_PER_RECORD, OfferId, Portion, Record, Way, kind};
 use super::pull::Reach;
 use super::ways::Ways;
-use super::{Bytes, Channel, Counters, Fault, Ticket};
+use super::{Bytes, Channel, Counters, Fault, Ticket, parts};
 use crate::shm::pool::{CELL, Pool};
 use crate::shm::profile::{Few, Part, Path};
 use crate::shm::ring::{Consumer, Header, INLINE, INLINE_WORDS, Junk, Producer};
@@ -121,6 +121,7 @@ impl<B: Bytes> Channel<B> {
             ask_max: ring_max.min(settings.ask_max as usize),
             row_max: ring_max.min(settings.one_copy_min.min(settings.offer_min) as usize - 1),
             part,
+            stage: Vec::new(),
             out,
             rings,
             pool,
@@ -447,7 +448,7 @@ impl<B: Bytes> Channel<B> {
                 self.count_sent(Path::Slot, to, envelope, message.end);
                 Ok(true)
             }
-            What::Message { envelope } if message.end <= self.ring_max => {
+            What::Message { envelope } if message.end <= self.ring_max && !self.overlaps_packing(message) => {
                 let out = &mut self.out[to as usize];
                 let len = message.end as u32;
                 if !out.producer.has_slot().map_err(fault)? {
@@ -457,7 +458,7 @@ impl<B: Bytes> Channel<B> {
                     return Ok(false);
                 };
                 // SAFETY: the room was reserved for the whole message.
-                unsafe { message.buffer.take(0, room.as_ptr(), message.end) };
+                unsafe { parts::take(&mut self.stage, &message.buffer, 0, room.as_ptr(), message.end) };
                 out.producer.push(
                     Header {
                         kind: kind::BYTES,
@@ -486,38 +487,6 @@ impl<B: Bytes> Channel<B> {
             What::Stream { token, .. } if self.part > 0 => self.advance_parts(to, kind::REST, token.into(), message),
             What::Stream { token, .. } => self.advance_cells(to, kind::DATA, token.into(), message),
         }
-    }
-
-    /// Bytes of a part of a message of `len` bytes: a quarter, so that both copies overlap, but neither so few that
-    /// starting a copy counts nor more than a quarter of the ring.
-    pub(super) fn part_of(&self, len: usize) -> usize {
-        let quarter = self.segment.layout().bytes / 4;
-        (len / 4).next_multiple_of(self.part).clamp(self.part, quarter)
-    }
-
-    /// Copies parts into the byte ring and announces each, so that the receiver copies one while this rank copies the
-    /// next; true when the message is sent.
-    fn advance_parts(&mut self, to: u32, kind: u8, envelope: u64, message: &mut Outgoing<B>) -> Result<bool, Fault> {
-        let fault = |Junk| Fault { from: to };
-        let part = self.part_of(message.end);
-        while message.position < message.end {
-            let len = (message.end - message.position).min(part);
-            let out = &mut self.out[to as usize];
-            if !out.producer.has_slot().map_err(fault)? {
-                return Ok(false);
-            }
-            let Some(room) = out.producer.reserve(len as u32).map_err(fault)? else {
-                return Ok(false);
-            };
-            // SAFETY: the room was reserved for `len` bytes, and the message has them.
-            unsafe { message.buffer.take(message.position, room.as_ptr(), len) };
-            let record = Record::part(kind, envelope, message.end as u64, message.position as u64, len as u32);
-            out.producer.push(record.header, record.envelope, &record.words[..2]);
-            message.position += len;
-            self.ring_bell(to);
-        }
-        self.counters.ring += 1;
-        Ok(true)
     }
 
     /// Fills cells and announces them, a batch at a time (the first cell alone, so that the receiver
@@ -550,7 +519,7 @@ impl<B: Bytes> Channel<B> {
                 let Some((cell, room)) = self.pool.take() else { break };
                 let len = (total - message.position).min(CELL);
                 // SAFETY: a cell has room for `len` bytes, and the message has them.
-                unsafe { message.buffer.take(message.position, room.as_ptr(), len) };
+                unsafe { parts::take(&mut self.stage, &message.buffer, message.position, room.as_ptr(), len) };
                 portion.cells[portion.count] = cell;
                 portion.count += 1;
                 portion.len += len as u32;

@@ -29,8 +29,9 @@ impl<B: Bytes> Channel<B> {
             return None;
         }
         self.look_at(to);
-        let way = self.way(to, len, buffer.in_a_row().is_some());
-        self.waits(to, len, way).then_some(way)
+        let in_a_row = buffer.in_a_row().is_some();
+        let way = self.way(to, len, in_a_row);
+        self.waits(to, (len, in_a_row), way).then_some(way)
     }
 
     fn way(&mut self, to: u32, len: usize, in_a_row: bool) -> Way {

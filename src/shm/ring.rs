@@ -233,17 +233,21 @@ impl Producer {
         Ok(Some(unsafe { self.place.bytes.add(offset as usize) }))
     }
 
-    /// Whether `len` bytes in parts of `part` bytes, each in a slot of its own, have room now.
+    /// The part of `len` bytes that leaves no gap before the ring's end: all of them, or as many as still have room there.
+    #[inline]
+    pub fn stretch(&self, len: u32) -> u32 {
+        let count = self.place.byte_count;
+        len.min(count - (self.byte_head & (count - 1)))
+    }
+
+    /// Whether `len` bytes in parts of up to `part` bytes, each a [`Producer::stretch`] in a slot of its own, have room now.
     #[inline]
     pub fn has_room(&mut self, len: u32, part: u32) -> Result<bool, Junk> {
-        let (mut left, mut end, mut slots) = (len, self.byte_head, 0);
-        while left > 0 {
-            let short = left.min(part);
-            end = end.wrapping_add(self.place.span(end, short).0);
-            (left, slots) = (left - short, slots + 1);
-        }
+        // One part may be cut in two where the ring ends.
+        let slots = len.div_ceil(part) + 1;
         let fits = |producer: &Producer| {
-            end.wrapping_sub(producer.bytes_seen) <= producer.place.byte_count
+            let used = producer.byte_head.wrapping_sub(producer.bytes_seen);
+            used.saturating_add(len.saturating_add(LINE - 1)) / LINE <= producer.place.byte_count / LINE
                 && slots <= producer.limit.wrapping_sub(producer.head)
         };
         if !fits(self) {
@@ -455,6 +459,41 @@ pub(super) mod tests {
             let found = consumer.bytes(header.len).unwrap();
             assert_eq!(found, room);
             consumer.advance(header.len);
+        }
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn parts_fill_the_ring_to_the_last_byte_wherever_they_begin() {
+        for before in [0, 64, 100, 192] {
+            let heap = Heap::new(64, 256);
+            let (mut producer, mut consumer) = ends(&heap, 64);
+            let send = |producer: &mut Producer, len: u32| {
+                assert!(producer.has_slot().unwrap() && producer.reserve(len).unwrap().is_some());
+                producer.push(Header { kind: 2, aux: 0, len }, 0, &[]);
+            };
+            if before > 0 {
+                send(&mut producer, before);
+                consumer.advance(before);
+                consumer.return_credit();
+            }
+            for len in [256, 200, 193, 130] {
+                assert!(producer.has_room(len, 128).unwrap(), "{len} bytes behind {before}");
+                assert!(!producer.has_room(257, 128).unwrap());
+                let mut left = len;
+                while left > 0 {
+                    let short = producer.stretch(left.min(128));
+                    send(&mut producer, short);
+                    left -= short;
+                }
+                assert_eq!(producer.has_room(64, 128).unwrap(), len <= 192);
+                while let Some(header) = consumer.peek() {
+                    consumer.bytes(header.len).unwrap();
+                    consumer.advance(header.len);
+                }
+                consumer.return_credit();
+                assert_eq!(producer.unread(), Ok(0));
+            }
         }
     }
 

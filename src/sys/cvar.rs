@@ -99,7 +99,7 @@ cvars! {
     ring_max "RING_MAX" 32768 0..=1073741824
         "bytes up to which a message goes through the pair's ring rather than the sender's cells (at most a quarter of the ring)";
     ring_part "RING_PART" 8192 0..=1073741824
-        "least bytes that the pair's ring shows to the receiver at a time, of messages above NEARMPI_RING_MAX and of blocking sends; 0, or more than a quarter of the ring, or ranks that share CPUs: whole messages up to NEARMPI_RING_MAX, longer ones through cells";
+        "least bytes that the pair's ring shows to the receiver at a time, of messages above NEARMPI_RING_MAX, of those with gaps and of blocking sends; 0, or more than a quarter of the ring, or ranks that share CPUs: whole messages up to NEARMPI_RING_MAX, longer ones through cells";
     ask_max "ASK_MAX" 32768 0..=1073741824
         "bytes up to which a synchronous message goes by value, and its receiver answers when a receive has it (at most RING_MAX); longer ones are offered";
     cells_batch "CELLS_BATCH" 4 1..=16

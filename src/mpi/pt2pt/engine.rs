@@ -424,9 +424,13 @@ impl State {
             channel.leave(from, part.len);
             position += part.len as usize;
             if position as u64 == total {
+                // A sender of long messages asks whether the last one has been read.
+                if total >= channel.settings().offer_min {
+                    channel.settle_up(from);
+                }
                 return Some((envelope, position));
             }
-            let mut left = channel.settings().glances;
+            let mut left = self.engine.glances.longer(channel.settings().glances as u32, room);
             part = loop {
                 match channel.part(from) {
                     Some((_, part)) if (part.offset, part.total) == (position as u64, total) => break part,

@@ -97,7 +97,24 @@ pub fn send(
     if mode != Mode::Synchronous && send_at_once(hold, comm, plane, &buffer, dest, tag)? {
         return Ok(());
     }
-    let request = begin(hold, comm, plane, buffer, dest, tag, mode, false)?;
+    let mut plan = None;
+    if mode != Mode::Synchronous && !hold.is_checking() && buffer.len() <= u32::MAX as usize {
+        let (to, envelope) = address(comm, plane, dest, tag);
+        hold.check_peer(comm, plane, Some(dest))?;
+        let channel = &mut hold.engine.channel;
+        let way = channel.plan(to, &buffer);
+        if let (None, Layout::Bytes(len)) = (way, &buffer.layout)
+            // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
+            && unsafe { channel.push_long(to, envelope.0, buffer.address, *len) }.map_err(fault)?
+        {
+            if channel.meter().is_some() {
+                channel.count_row(to, envelope.0, *len);
+            }
+            return Ok(());
+        }
+        plan = Some(way);
+    }
+    let request = begin(hold, comm, plane, buffer, dest, tag, mode, false, plan)?;
     let to = comm.peers().world(dest);
     hold.wait_over(Some(to), request)?;
     finish(hold, request).map(drop)
@@ -161,10 +178,11 @@ pub fn isend(
     tag: i32,
     mode: Mode,
 ) -> Result<RequestKey> {
-    begin(hold, comm, plane, buffer, dest, tag, mode, true)
+    begin(hold, comm, plane, buffer, dest, tag, mode, true, None)
 }
 
-/// As [`isend`]; the program can cancel it or not.
+/// As [`isend`]; the program can cancel it or not. `plan` is what [`crate::channel::Channel::plan`] has said, if it has been
+/// asked.
 #[allow(clippy::too_many_arguments)]
 fn begin(
     hold: &mut Hold,
@@ -175,6 +193,7 @@ fn begin(
     tag: i32,
     mode: Mode,
     cancellable: bool,
+    plan: Option<Option<Way>>,
 ) -> Result<RequestKey> {
     if hold.is_checking() && plane == Plane::PointToPoint {
         hold.check_overlap(&buffer, false)?;
@@ -182,7 +201,7 @@ fn begin(
         types::announce(hold, to, envelope, &buffer)?;
     }
     let key = hold.add_request(Request::new(Kind::Send(None), Some(comm.clone())))?;
-    let started = start_send(hold, key, comm, plane, &buffer, dest, tag, mode, cancellable);
+    let started = start_send(hold, key, comm, plane, &buffer, dest, tag, mode, cancellable, plan);
     if started.is_err() {
         hold.requests.remove(key);
     }
@@ -200,12 +219,13 @@ fn start_send(
     tag: i32,
     mode: Mode,
     cancellable: bool,
+    plan: Option<Option<Way>>,
 ) -> Result<()> {
     let to = comm.peers().world(dest);
     state.check_peer(comm, plane, Some(dest))?;
     let envelope = Envelope::new(comm.context_on(plane), comm.rank, tag).0;
     let channel = &mut state.engine.channel;
-    let plan = channel.plan(to, buffer);
+    let plan = plan.unwrap_or_else(|| channel.plan(to, buffer));
     if mode == Mode::Synchronous || plan.is_some() {
         let way = plan.unwrap_or(Way::Cells);
         let synchronous = mode == Mode::Synchronous;
