@@ -211,6 +211,15 @@ impl Trays {
     pub fn tray(&self, turn: u64) -> &Tray {
         &self.trays[turn as usize % SLOTS]
     }
+
+    /// Owner: gets the memory of all trays from the kernel, once rather than in each of the first turns.
+    pub fn touch(&self) {
+        for tray in &self.trays {
+            for word in [&tray.mark, &tray.payload[TRAY / 8 - 1]] {
+                word.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+    }
 }
 
 /// The mark of `turn` of context number `context`.
@@ -338,6 +347,8 @@ mod tests {
             [None; 3]
         );
         assert_eq!(trays.tray(6).look(mark(7, 6)), None);
+        trays.touch();
+        assert_eq!(tray.look(mark(7, 5)), Some(note));
         assert_eq!(tray.payload().addr() - std::ptr::from_ref(tray).addr(), 64);
         assert_eq!((size_of::<Tray>(), size_of::<Trays>() % 4096), (64 + TRAY, 0));
     }

@@ -39,6 +39,9 @@ impl<'a> Turn<'a> {
     pub(super) fn tray(&self, hold: &mut Hold, len: usize) -> Option<(&'a Tray, u64)> {
         let boards = self.boards;
         let context = boards.trays.filter(|_| len <= TRAY)?;
+        if hold.desk.trays.iter().all(Option::is_none) {
+            boards.members[boards.me].trays.touch();
+        }
         let last = &mut hold.desk.trays[self.number as usize % SLOTS];
         match last {
             Some((turn, other)) if other.through() < *turn && other.look_through() < *turn => return None,
