@@ -137,7 +137,7 @@ cvars! {
     board_one_copy "BOARD_ONE_COPY" 1 0..=2 job
         "longer data of a blocking collective are copied once by whoever needs them: 0: never; 1: where each rank has a CPU, but in a broadcast of more than two ranks, a gather, scan or reduction to one rank; 2: always";
     share_min "SHARE_MIN" 8192 0..=1073741824 job
-        "bytes from which each rank reduces its share of an allreduce by boards; eight times that with two ranks";
+        "bytes from which each rank reduces its share of an allreduce by boards; eight times that with two ranks, four times where more share CPUs";
     numa "NUMA" 1 0..=1
         "1: what a rank owns of the shared memory lies on its own NUMA node; 0: rank 0 touches all of it first, and mpirun binds nobody unless asked";
     check "CHECK" 0 0..=1 job

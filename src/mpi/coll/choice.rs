@@ -115,10 +115,12 @@ impl Table {
         };
         let mut table = Table {
             near,
-            // Two ranks read as much either way, and one turn is shorter than two.
-            share: match size {
-                0..=2 => settings.share_min.saturating_mul(8) as usize,
-                _ => settings.share_min as usize,
+            // Two ranks read as much either way, and ranks that share CPUs change places in each turn: one turn is
+            // shorter than two.
+            share: match (size, crowded) {
+                (0..=2, _) => settings.share_min.saturating_mul(8) as usize,
+                (_, true) => settings.share_min.saturating_mul(4) as usize,
+                (_, false) => settings.share_min as usize,
             },
             // Where each rank has a CPU, two can copy by messages.
             bcast: row(if crowded { long } else { short }, always),
@@ -311,7 +313,7 @@ mod tests {
     #[test]
     fn two_ranks_share_reductions_later_and_show_more() {
         let (two, three) = (table(&[], false, 2), table(&[], false, 3));
-        assert_eq!((two.share, three.share), (65536, 8192));
+        assert_eq!((two.share, three.share, table(&[], true, 4).share), (65536, 8192, 32768));
         assert_eq!((two.allreduce.shown, three.allreduce.shown), (ANY, 65536));
         assert_eq!((two.reduce.shown, three.reduce.shown), (ANY, 1 << 20));
     }
