@@ -127,15 +127,15 @@ cvars! {
     board_max "BOARD_MAX" 65536 0..=65536 job
         "bytes of a rank that are shown to others at a time; up to these a collective goes by boards";
     board_pieces "BOARD_PIECES" 262144 0..=1152921504606846976 job
-        "bytes of a rank up to which a broadcast, a gather, a prefix reduction or an allreduce of two ranks goes by boards, in pieces of BOARD_MAX; a reduction up to four times that, as a broadcast where ranks share CPUs; reductions of two ranks at any length unless it is 0";
-    board_direct "BOARD_DIRECT" 16384 0..=65536 job
-        "bytes for others up to which an allgather, alltoall or scatter shows them where each rank has a CPU; else up to BOARD_MAX";
+        "bytes of a rank up to which a broadcast, a gather or a prefix reduction goes by boards, in pieces of BOARD_MAX, and a reduction up to four times that; at any length, unless it is 0, reductions of two ranks and most operations where ranks share CPUs (nearmpi-info --collectives)";
+    board_direct "BOARD_DIRECT" 32768 0..=65536 job
+        "bytes for others up to which a scatter shows them, and where each rank has a CPU an allgather or alltoall";
     board_started "BOARD_STARTED" 1 0..=1 job
         "1: nonblocking collectives in which no rank shows more than 1024 bytes go by boards too; 0: by messages";
-    board_trays "BOARD_TRAYS" 1 0..=1
+    board_trays "BOARD_TRAYS" 1 0..=1 job
         "1: what a rank shows on a board and is too long for a slot lies behind its own mark if it has up to 2048 bytes; 0: in scratch memory, where the slot says";
     board_one_copy "BOARD_ONE_COPY" 1 0..=2 job
-        "longer data of a blocking collective are copied once by whoever needs them: 0: never; 1: where each rank has a CPU, but in a broadcast of more than two ranks, a gather, scan or reduction to one rank; 2: always";
+        "longer data of a blocking collective are copied once by whoever needs them: 0: never; 1: where that has proved quicker (nearmpi-info --collectives); 2: always";
     share_min "SHARE_MIN" 8192 0..=1073741824 job
         "bytes from which each rank reduces its share of an allreduce by boards; eight times that with two ranks, four times where more share CPUs";
     numa "NUMA" 1 0..=1

@@ -244,11 +244,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let len = block(send.as_ref(), recv.as_ref()).filter(|_| *regular);
             match len {
                 Some(len) if len <= table.gather.shown => {
-                    // All agree on the number of pieces.
-                    let signature = match len > near {
-                        true => signature.with(len as u64),
-                        false => signature,
-                    };
+                    let signature = in_pieces(signature, len, near);
                     let (send, recv) = (buffer.as_ref(), recv.as_ref());
                     Some(moves::gather(hold, at(signature), len, send, recv))
                 }
@@ -261,9 +257,8 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let buffer = recv.as_ref().map(Data::buffer);
             let len = block(recv.as_ref(), send.as_ref()).filter(|_| *regular);
             match len {
-                Some(len)
-                    if len.saturating_mul(size - 1) <= table.scatter.shown && len.saturating_mul(size) <= near =>
-                {
+                Some(len) if len.saturating_mul(size - 1) <= table.scatter.shown => {
+                    let signature = in_pieces(signature, len.saturating_mul(size), near);
                     let (send, recv) = ((len, send.as_ref()), buffer.as_ref());
                     Some(moves::scatter(hold, at(signature), *root, send, recv))
                 }
@@ -274,28 +269,38 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         Task::Allgather(send, recv) => {
             let signature = Signature::of(Call::Allgather);
             let send = send.as_ref().map(Data::buffer);
-            match recv.largest() <= table.allgather.shown {
-                true => Some(moves::allgather(hold, at(signature), send.as_ref(), |rank| {
-                    recv.buffer(rank)
-                })),
-                false => {
-                    (table.allgather.offers_any()).then(|| long::allgather(hold, at(signature), send.as_ref(), recv))
+            match recv.largest() {
+                longest if longest <= table.allgather.shown => {
+                    let signature = in_pieces(signature, longest, near);
+                    let (send, room) = (send.as_ref(), |rank| recv.buffer(rank));
+                    Some(moves::allgather(hold, at(signature), send, room, longest))
                 }
+                _ => (table.allgather.offers_any()).then(|| long::allgather(hold, at(signature), send.as_ref(), recv)),
             }
         }
         Task::Alltoall(send, recv) => {
             let signature = Signature::of(Call::Alltoall);
             match recv.block() {
-                Some(len)
-                    if len.saturating_mul(size - 1) <= table.alltoall.shown && len.saturating_mul(size) <= near =>
-                {
+                Some(len) if len.saturating_mul(size - 1) <= table.alltoall.shown => {
+                    let signature = in_pieces(signature, len.saturating_mul(size), near);
                     let send = (len, send.as_ref());
                     Some(moves::alltoall(hold, at(signature), send, recv))
                 }
-                _ => (table.alltoall.offers_any()).then(|| long::alltoall(hold, at(signature), send.as_ref(), recv)),
+                Some(_) if !table.alltoall.offers_any() => None,
+                None if !table.alltoallv => None,
+                _ => Some(long::alltoall(hold, at(signature), send.as_ref(), recv)),
             }
         }
         _ => None,
+    }
+}
+
+/// What a call says of itself whose `len` bytes go in pieces of `near`: all agree on their number.
+#[inline]
+fn in_pieces(signature: Signature, len: usize, near: usize) -> Signature {
+    match len > near {
+        true => signature.with(len as u64),
+        false => signature,
     }
 }
 

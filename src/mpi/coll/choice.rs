@@ -81,8 +81,10 @@ pub struct Table {
     pub scatter: Row,
     /// `MPI_Allgather` and `MPI_Allgatherv`, by the bytes of the largest block.
     pub allgather: Row,
-    /// `MPI_Alltoall`, by the bytes of all blocks for others; its kin are always as long as the longest.
+    /// `MPI_Alltoall`, by the bytes of all blocks for others.
     pub alltoall: Row,
+    /// Whether its kin, of whose lengths not all ranks know, go by boards, as long as the longest.
+    pub alltoallv: bool,
 }
 
 impl Table {
@@ -90,31 +92,25 @@ impl Table {
     pub fn new(settings: &Settings, crowded: bool, size: usize) -> Table {
         let near = (settings.board_max as usize).min(MOST);
         let can = near > 0 && settings.one_copy != 0;
-        // What is longer may be copied once where readers share the work; elsewhere, and then nothing goes in pieces.
-        let (far, always) = match settings.board_one_copy {
-            0 => (false, false),
-            1 => (can && !crowded, false),
-            _ => (can, can),
+        // What is longer may be copied once where that has proved quicker, or always, and then nothing goes in pieces.
+        let (once, always) = (can && settings.board_one_copy > 0, can && settings.board_one_copy > 1);
+        let (short, any) = match near >= LEAST && !always && settings.board_pieces > 0 {
+            true => (near.max(settings.board_pieces as usize), ANY),
+            false => (near, near),
         };
-        let pieces = match near >= LEAST && !always {
-            true => settings.board_pieces as usize,
-            false => 0,
-        };
-        let short = near.max(pieces);
-        let long = near.max(pieces.saturating_mul(4));
-        // Two ranks gain by pieces at any length: while one reduces, the other shows the next.
-        let reduced = |most| if pieces > 0 && size <= 2 { ANY } else { most };
+        // Where ranks share CPUs, messages cost them changes of place; two ranks gain by pieces at any length: while one
+        // reduces, the other shows the next.
+        let reduced = |most| if crowded || size <= 2 { any } else { most };
         // Shown to ranks that all take from all.
-        let direct = match crowded {
-            true => near,
-            false => near.min(settings.board_direct as usize),
-        };
+        let direct = near.min(settings.board_direct as usize);
         let row = |shown, offered| Row {
             shown,
             offered: if offered { ANY } else { 0 },
         };
         let mut table = Table {
             near,
+            // Ranks that share CPUs exchange 8 to 32 KiB with each quicker by messages, and nobody knows that it is so much.
+            alltoallv: always || (once && !crowded),
             // Two ranks read as much either way, and ranks that share CPUs change places in each turn: one turn is
             // shorter than two.
             share: match (size, crowded) {
@@ -123,20 +119,35 @@ impl Table {
                 (_, false) => settings.share_min as usize,
             },
             // Where each rank has a CPU, two can copy by messages.
-            bcast: row(if crowded { long } else { short }, always),
-            reduce: row(reduced(long), always),
-            // Two ranks show each other half of each piece.
-            allreduce: match (far && !crowded, size) {
-                (true, 3..) => row(near, true),
-                (true, _) => row(reduced(short), true),
-                (false, _) => row(long, far),
+            bcast: row(if crowded { any } else { short }, always),
+            reduce: row(reduced(short.saturating_mul(4).min(any)), always),
+            allreduce: match crowded {
+                true => row(any, always),
+                false => row(reduced(near), once),
             },
-            reduce_scatter: row(near, far),
+            reduce_scatter: row(near, once),
             scan: row(reduced(short), always && size <= FEW_SCAN),
-            gather: row(short, always),
-            scatter: row(direct, far),
-            allgather: row(direct, far),
-            alltoall: row(direct, far),
+            gather: row(
+                if crowded {
+                    short.saturating_mul(2).min(any)
+                } else {
+                    short
+                },
+                always,
+            ),
+            scatter: row(direct, once),
+            allgather: match crowded {
+                true => row(any, always),
+                false => row(direct, once),
+            },
+            alltoall: row(
+                if crowded {
+                    near.saturating_mul(2).min(any)
+                } else {
+                    direct
+                },
+                once,
+            ),
         };
         for &operation in Operation::ALL {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {
@@ -158,6 +169,9 @@ impl Table {
                 },
                 offered: if can { most(Way::Offered) } else { 0 },
             };
+            if operation == Operation::Alltoall {
+                table.alltoallv = table.alltoall.offers_any();
+            }
         }
         table
     }
@@ -172,9 +186,9 @@ impl Table {
             Operation::Scan => Some((&mut self.scan, true)),
             Operation::Gather => Some((&mut self.gather, true)),
             Operation::ReduceScatter => Some((&mut self.reduce_scatter, false)),
-            Operation::Scatter => Some((&mut self.scatter, false)),
-            Operation::Allgather => Some((&mut self.allgather, false)),
-            Operation::Alltoall => Some((&mut self.alltoall, false)),
+            Operation::Scatter => Some((&mut self.scatter, true)),
+            Operation::Allgather => Some((&mut self.allgather, true)),
+            Operation::Alltoall => Some((&mut self.alltoall, true)),
         }
     }
 }
@@ -304,16 +318,20 @@ mod tests {
     #[test]
     fn ranks_with_a_cpu_each_copy_long_data_once_and_those_that_share_cpus_take_pieces() {
         let (roomy, crowded) = (table(&[], false, 4), table(&[], true, 4));
+        let pieces = Row { shown: ANY, offered: 0 };
         assert_eq!((roomy.allreduce.shown, roomy.allreduce.offered), (65536, ANY));
-        assert_eq!((crowded.allreduce.shown, crowded.allreduce.offered), (1 << 20, 0));
-        assert_eq!((roomy.alltoall.shown, crowded.alltoall.shown), (16384, 65536));
-        assert_eq!((roomy.bcast.shown, crowded.bcast.shown), (1 << 18, 1 << 20));
+        assert_eq!((crowded.allreduce, crowded.allgather), (pieces, pieces));
+        assert_eq!((roomy.alltoall.shown, crowded.alltoall.shown), (32768, 131_072));
+        assert_eq!((roomy.bcast.shown, crowded.bcast.shown), (1 << 18, ANY));
     }
 
     #[test]
     fn two_ranks_share_reductions_later_and_show_more() {
         let (two, three) = (table(&[], false, 2), table(&[], false, 3));
-        assert_eq!((two.share, three.share, table(&[], true, 4).share), (65536, 8192, 32768));
+        assert_eq!(
+            (two.share, three.share, table(&[], true, 4).share),
+            (65536, 8192, 32768)
+        );
         assert_eq!((two.allreduce.shown, three.allreduce.shown), (ANY, 65536));
         assert_eq!((two.reduce.shown, three.reduce.shown), (ANY, 1 << 20));
     }
@@ -344,7 +362,7 @@ mod tests {
     #[test]
     fn rules_take_the_place_of_the_defaults_for_their_case_alone() {
         let rules =
-            "allreduce@2: shown<=4K offered<=8K; alltoall crowded: shown pairs; bcast@3-: parts; gather: offered";
+            "allreduce@2: shown<=4K offered<=8K; reduce_scatter crowded: shown pairs; bcast@3-: parts; gather: offered";
         let set = |more| vec![("NEARMPI_COLLECTIVES", rules), more];
         let (two, none) = (table(&set(("", "")), false, 2), table(&[], false, 2));
         assert_eq!(
@@ -359,7 +377,7 @@ mod tests {
         let four = table(&set(("", "")), true, 4);
         assert_eq!((four.bcast.shown, four.bcast.offered), (0, 0));
         // Blocks are not shown in pieces.
-        assert_eq!((four.alltoall.shown, four.alltoall.offered), (65536, 0));
+        assert_eq!((four.reduce_scatter.shown, four.reduce_scatter.offered), (65536, 0));
         assert_eq!(four.allreduce, table(&[], true, 4).allreduce);
         let refused = table(&set(("NEARMPI_ONE_COPY", "0")), false, 2);
         assert_eq!((refused.gather.offered, refused.allreduce.shown), (0, 4096));
@@ -397,7 +415,8 @@ mod tests {
         let settings = Settings::read(|_| None).unwrap();
         let rule = |crowded, size, operation| Case::new(&settings, crowded, size).rule(operation).to_string();
         assert_eq!(rule(false, 8, Operation::Barrier), "barrier@8 roomy: doubling");
-        assert_eq!(rule(true, 8, Operation::Bcast), "bcast@8 crowded: shown<=1M parts");
+        assert_eq!(rule(false, 8, Operation::Bcast), "bcast@8 roomy: shown<=256K parts");
+        assert_eq!(rule(true, 8, Operation::Bcast), "bcast@8 crowded: shown");
         let many = rule(true, 100, Operation::Allreduce);
         assert_eq!(many, "allreduce@100 crowded: flat<=4K doubling<=16383 halves");
     }

@@ -75,7 +75,7 @@ pub fn allgather_bytes(hold: &mut Hold, comm: &Rc<Comm>, mine: &[u8]) -> Result<
         let first = all.as_mut_ptr();
         let room = |rank: u32| Buffer::bytes(first.wrapping_add(rank as usize * len), len);
         by_boards(hold, comm, boards, |hold, at| {
-            board::moves::allgather(hold, at, Some(&mine), room)
+            board::moves::allgather(hold, at, Some(&mine), room, len)
         })?;
         return Ok(all);
     }

@@ -342,6 +342,12 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// This rank in the communicator.
+    #[inline]
+    pub fn rank(&self) -> u32 {
+        self.comm.rank
+    }
+
     /// Members of the communicator.
     #[inline]
     pub fn size(&self) -> u32 {
@@ -421,20 +427,35 @@ impl<'a> Turn<'a> {
     /// # Errors
     /// As [`Turn::show`].
     pub fn show_blocks(&self, hold: &mut Hold, len: usize, blocks: &Blocks, skipped: Option<u32>) -> Result<()> {
+        self.show_parts(hold, len, (0, len), blocks, skipped)
+    }
+
+    /// As [`Turn::show_blocks`], a part of each block: its first byte, and how many.
+    ///
+    /// # Errors
+    /// As [`Turn::show`].
+    pub fn show_parts(
+        &self,
+        hold: &mut Hold,
+        len: usize,
+        (first, part): (usize, usize),
+        blocks: &Blocks,
+        skipped: Option<u32>,
+    ) -> Result<()> {
         if let Some(sent) = blocks.block().filter(|&sent| sent != len) {
             let class = if sent > len { Class::Truncate } else { Class::Other };
             let text = format!("a rank's block for itself has {sent} bytes, but the room for it {len}");
             return Err(Error::new(class, text));
         }
-        self.show_with(hold, len * self.size() as usize, |room| {
+        self.show_with(hold, part * self.size() as usize, |room| {
             for rank in 0..self.size() {
                 if skipped == Some(rank) {
                     continue;
                 }
                 let block = blocks.buffer(rank);
-                let at = room.wrapping_add(rank as usize * len);
-                // SAFETY: the room has `len` bytes for each block, which the program owns.
-                unsafe { block.pack(0, at, block.len().min(len)) };
+                let at = room.wrapping_add(rank as usize * part);
+                // SAFETY: the room has `part` bytes for each block, which the program owns.
+                unsafe { block.pack(first, at, part.min(block.len().saturating_sub(first))) };
             }
         })
     }

@@ -110,7 +110,7 @@ pub fn gather(hold: &mut Hold, at: Where, len: usize, send: Option<&Buffer>, rec
 
 /// The root shows all blocks and does not wait; each rank takes its own. `send` is there at the root,
 /// `recv` is `None` where it leaves its block in place. `len` is the size of a block.
-/// Cost: p n bytes written by the root, n read by each rank.
+/// Cost: p n bytes written by the root, n read by each rank, a turn for each piece.
 ///
 /// # Errors
 /// `Other`: the root is in another call, or has a block of another size.
@@ -121,58 +121,84 @@ pub fn scatter(
     (len, send): (usize, Option<&Blocks>),
     recv: Option<&Buffer>,
 ) -> Result<()> {
-    let turn = at.turn();
-    if let Some(send) = send {
-        turn.show_blocks(hold, len, send, Some(root))?;
-        keep(Some(&send.buffer(root)), recv);
-    } else if let Some(recv) = recv {
-        let whole = len * at.comm.size() as usize;
-        turn.see(hold, root, Some(whole))?
-            .copy(at.comm.rank as usize * len, recv)?;
-        turn.count(hold, root, recv.len());
+    for piece in parts(len, at) {
+        let turn = at.turn();
+        if let Some(send) = send {
+            turn.show_parts(hold, len, piece, send, Some(root))?;
+        } else if let Some(recv) = recv {
+            take_part(hold, &turn, root, recv, piece)?;
+        }
+        turn.finish(hold);
     }
-    turn.finish(hold);
+    keep(send.map(|send| send.buffer(root)).as_ref(), recv);
     Ok(())
 }
 
-/// Everybody shows its block and takes all. `send` is `None` in place.
-/// Cost: n bytes shown and p n read by each rank, one turn.
+/// Everybody shows its block and takes all, of which the largest has `longest` bytes. `send` is `None` in place.
+/// Cost: n bytes shown and p n read by each rank, a turn for each piece.
 ///
 /// # Errors
 /// As [`gather`].
-pub fn allgather(hold: &mut Hold, at: Where, send: Option<&Buffer>, recv: impl Fn(u32) -> Buffer) -> Result<()> {
-    let turn = at.turn();
+pub fn allgather(
+    hold: &mut Hold,
+    at: Where,
+    send: Option<&Buffer>,
+    recv: impl Fn(u32) -> Buffer,
+    longest: usize,
+) -> Result<()> {
     let mine = recv(at.comm.rank);
-    turn.show(hold, send.unwrap_or(&mine))?;
-    keep(send, Some(&mine));
-    for rank in at.others() {
-        let room = recv(rank);
-        turn.see(hold, rank, Some(room.len()))?.copy(0, &room)?;
-        turn.count(hold, rank, room.len());
+    for (first, most) in pieces(longest, at.near) {
+        let piece = |block: &Buffer| (first, most.min(block.len().saturating_sub(first)));
+        let (turn, (_, len)) = (at.turn(), piece(&mine));
+        turn.show_with(hold, len, |room| {
+            // SAFETY: the room has as many bytes as the piece of the buffer, which the program owns.
+            unsafe { send.unwrap_or(&mine).pack(first, room, len) };
+        })?;
+        if first == 0 {
+            keep(send, Some(&mine));
+        }
+        for rank in at.others() {
+            let room = recv(rank);
+            take(hold, &turn, rank, &room, piece(&room))?;
+        }
+        turn.seen_all();
+        turn.finish(hold);
     }
-    turn.seen_all();
-    turn.finish(hold);
     Ok(())
 }
 
 /// Everybody shows all its blocks, of `len` bytes each, and takes its own of each rank's. `send` is
-/// `None` in place. Cost: p n bytes shown and read by each rank, one turn.
+/// `None` in place. Cost: p n bytes shown and read by each rank, a turn for each piece.
 ///
 /// # Errors
 /// As [`gather`].
 pub fn alltoall(hold: &mut Hold, at: Where, (len, send): (usize, Option<&Blocks>), recv: &Blocks) -> Result<()> {
-    let turn = at.turn();
-    turn.show_blocks(hold, len, send.unwrap_or(recv), Some(at.comm.rank))?;
-    let whole = len * at.comm.size() as usize;
+    for piece in parts(len, at) {
+        let turn = at.turn();
+        turn.show_parts(hold, len, piece, send.unwrap_or(recv), Some(at.comm.rank))?;
+        for rank in at.others() {
+            take_part(hold, &turn, rank, &recv.buffer(rank), piece)?;
+        }
+        turn.seen_all();
+        turn.finish(hold);
+    }
     let mine = at.comm.rank;
     keep(send.map(|send| send.buffer(mine)).as_ref(), Some(&recv.buffer(mine)));
-    for rank in at.others() {
-        let view = turn.see(hold, rank, Some(whole))?;
-        view.copy(mine as usize * len, &recv.buffer(rank))?;
-        turn.count(hold, rank, len);
-    }
-    turn.seen_all();
-    turn.finish(hold);
+    Ok(())
+}
+
+/// Parts of blocks of `len` bytes, of which one for each rank is shown at a time.
+fn parts(len: usize, at: Where) -> impl Iterator<Item = Piece> {
+    pieces(len, at.near / at.comm.size() as usize)
+}
+
+/// Takes its part from a rank that shows one for each.
+fn take_part(hold: &mut Hold, turn: &Turn, from: u32, to: &Buffer, (first, part): Piece) -> Result<()> {
+    let view = turn.see(hold, from, Some(part * turn.size() as usize))?;
+    let at = view.data.wrapping_add(turn.rank() as usize * part);
+    // SAFETY: the view has a part for each rank; the program owns the buffer, which has room for it.
+    unsafe { to.unpack(first, at, part) };
+    turn.count(hold, from, part);
     Ok(())
 }
 
