@@ -19,6 +19,7 @@
 //! | [`reductions`] | operations that compute |
 //! | [`started`] | short nonblocking operations |
 //! | [`tray`] | what is too long for a slot |
+//! | [`view`] | what a reader sees of another rank |
 //! | [`long`], [`long_reductions`] | the same for long data, and for lengths that not all ranks know |
 #![allow(unsafe_code)]
 
@@ -34,6 +35,7 @@ mod started_tests;
 #[cfg(test)]
 mod tests;
 mod tray;
+mod view;
 
 use super::args::Blocks;
 use super::choice::Table;
@@ -54,6 +56,7 @@ use desk::Wait;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+pub use view::View;
 
 /// Looks at a board alone before the queues are looked at in between.
 const GLANCES: u32 = 128;
@@ -135,18 +138,6 @@ pub struct Turn<'a> {
     boards: &'a Rc<Boards>,
     number: u64,
     tag: i32,
-}
-
-/// What another rank shows; valid until the turn is finished.
-#[derive(Clone, Copy, Debug)]
-pub struct View {
-    /// First byte.
-    pub data: *const u8,
-    /// How many bytes.
-    pub len: usize,
-    /// Where they lie in the other's own memory, if not at `data`.
-    pub far: Option<u64>,
-    from: u32,
 }
 
 /// The boards of `comm`, if it uses them: intracommunicators of up to `NEARMPI_BOARD_RANKS` ranks, the first
@@ -559,54 +550,5 @@ impl<'a> Turn<'a> {
         let me = self.boards.me;
         let others = self.boards.members.iter().enumerate().filter(|&(rank, _)| rank != me);
         hold.engine.channel.ring_bells(others.map(|(_, member)| member.world));
-    }
-}
-
-impl View {
-    /// Checks that there are at least `len` bytes.
-    ///
-    /// # Errors
-    /// `Other`: there are not.
-    pub fn has(&self, len: usize) -> Result<()> {
-        if len > self.len {
-            let (from, has) = (self.from, self.len);
-            fail!(Other, "rank {from} has {has} bytes where {len} were expected: {DIFFER}");
-        }
-        Ok(())
-    }
-
-    /// Only the block that the table at its beginning names for `rank`.
-    fn block(mut self, rank: usize) -> Option<View> {
-        let entry = rank * ENTRY;
-        if self.far.is_some() {
-            return Some(self);
-        }
-        if self.len < entry + ENTRY {
-            return None;
-        }
-        let (place, len) = (self.word(entry) as usize, self.word(entry + 8) as usize);
-        if place > self.len || len > self.len - place {
-            return None;
-        }
-        (self.data, self.len) = (self.data.wrapping_add(place), len);
-        Some(self)
-    }
-
-    /// The 64-bit word at `first`, which has been checked to be there.
-    fn word(&self, first: usize) -> u64 {
-        // SAFETY: the caller has looked.
-        unsafe { self.data.wrapping_add(first).cast::<u64>().read_unaligned() }
-    }
-
-    /// Copies bytes `first ..` of the view to `to`, as many as go there.
-    ///
-    /// # Errors
-    /// `Other`: there are not as many.
-    pub fn copy(&self, first: usize, to: &Buffer) -> Result<()> {
-        let len = to.len();
-        self.has(first + len)?;
-        // SAFETY: the view has the bytes; the program owns the buffer.
-        unsafe { to.unpack(0, self.data.wrapping_add(first), len) };
-        Ok(())
     }
 }
