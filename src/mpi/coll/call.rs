@@ -43,6 +43,28 @@ pub enum Task {
 }
 
 impl Task {
+    /// What it says of itself, so that ranks in different calls learn of it; `None` for what goes as a schedule alone.
+    #[inline]
+    fn signature(&self) -> Option<Signature> {
+        let rooted = |call, root: u32| Signature::of(call).with(root.into());
+        Some(match self {
+            Task::Barrier(call) => Signature::of(*call),
+            Task::Bcast(Root::Rank(root), data) => bcast_signature(*root, data.len()),
+            Task::Reduce(Root::Rank(root), reduction) => {
+                reduction_signature(Call::Reduce, reduction).with((*root).into())
+            }
+            Task::Allreduce(reduction) => reduction_signature(Call::Allreduce, reduction),
+            Task::ReduceScatter(reduction, _) => reduction_signature(Call::ReduceScatter, reduction),
+            Task::Scan(reduction, false) => reduction_signature(Call::Scan, reduction),
+            Task::Scan(reduction, true) => reduction_signature(Call::Exscan, reduction),
+            Task::Gather(Root::Rank(root), ..) => rooted(Call::Gather, *root),
+            Task::Scatter(Root::Rank(root), ..) => rooted(Call::Scatter, *root),
+            Task::Allgather(..) => Signature::of(Call::Allgather),
+            Task::Alltoall(..) => Signature::of(Call::Alltoall),
+            _ => return None,
+        })
+    }
+
     /// The schedule that does it.
     pub fn plan(self, hold: &Hold, comm: &Rc<Comm>) -> Operation {
         let case = Case::of(hold, comm);
@@ -94,31 +116,20 @@ pub fn begin(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<RequestKey>
 /// What a task of `size` ranks says of itself if no rank shows more than `most` bytes, nor nothing, in it; all members
 /// decide alike.
 pub fn short_signature(task: &Task, size: usize, most: usize) -> Option<Signature> {
-    let fits = |len: usize| len <= most;
-    let reduction = |call, reduction| {
-        let len = Elements::of(reduction)?.size();
-        (len > 0 && fits(len)).then(|| reduction_signature(call, reduction))
+    let shown = match task {
+        Task::Barrier(_) => 0,
+        Task::Bcast(_, data) => data.len(),
+        Task::Allreduce(reduction)
+        | Task::Reduce(_, reduction)
+        | Task::ReduceScatter(reduction, _)
+        | Task::Scan(reduction, _) => Some(Elements::of(reduction)?.size()).filter(|&len| len > 0)?,
+        Task::Gather(_, send, recv, true) => block(send.as_ref(), recv.as_ref())?,
+        Task::Scatter(_, send, recv, true) => block(recv.as_ref(), send.as_ref())?.saturating_mul(size),
+        Task::Allgather(_, recv) => recv.largest(),
+        Task::Alltoall(_, recv) => recv.block()?.saturating_mul(size),
+        _ => return None,
     };
-    match task {
-        Task::Barrier(call) => Some(Signature::of(*call)),
-        Task::Bcast(Root::Rank(root), data) => fits(data.len()).then(|| bcast_signature(*root, data.len())),
-        Task::Allreduce(arguments) => reduction(Call::Allreduce, arguments),
-        Task::Reduce(Root::Rank(root), arguments) => Some(reduction(Call::Reduce, arguments)?.with((*root).into())),
-        Task::ReduceScatter(arguments, _) => reduction(Call::ReduceScatter, arguments),
-        Task::Scan(arguments, false) => reduction(Call::Scan, arguments),
-        Task::Scan(arguments, true) => reduction(Call::Exscan, arguments),
-        Task::Gather(Root::Rank(root), send, recv, true) => {
-            let len = block(send.as_ref(), recv.as_ref())?;
-            fits(len).then(|| Signature::of(Call::Gather).with((*root).into()))
-        }
-        Task::Scatter(Root::Rank(root), send, recv, true) => {
-            let len = block(recv.as_ref(), send.as_ref())?;
-            fits(len.saturating_mul(size)).then(|| Signature::of(Call::Scatter).with((*root).into()))
-        }
-        Task::Allgather(_, recv) => fits(recv.largest()).then(|| Signature::of(Call::Allgather)),
-        Task::Alltoall(_, recv) => fits(recv.block()?.saturating_mul(size)).then(|| Signature::of(Call::Alltoall)),
-        _ => None,
-    }
+    task.signature().filter(|_| shown <= most)
 }
 
 /// The boards of `comm`, if they are open and nothing needs a longer look: no dead rank, no check, no profile.
@@ -171,6 +182,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
     let table = &boards.table;
     let near = table.near;
     let size = comm.size() as usize;
+    let signature = task.signature()?;
     let at = |signature| Where {
         comm,
         boards,
@@ -178,9 +190,8 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         near,
     };
     match task {
-        Task::Barrier(call) => Some(moves::barrier(hold, at(Signature::of(*call)))),
+        Task::Barrier(_) => Some(moves::barrier(hold, at(signature))),
         Task::Bcast(Root::Rank(root), data) => {
-            let signature = bcast_signature(*root, data.len());
             let buffer = data.buffer();
             match data.len() {
                 len if len <= table.bcast.shown => Some(moves::bcast(hold, at(signature), *root, &buffer)),
@@ -192,7 +203,6 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         }
         Task::Allreduce(reduction) => {
             let elements = Elements::of(reduction)?;
-            let signature = reduction_signature(Call::Allreduce, reduction);
             match elements.size() {
                 0 => Some(Ok(())),
                 len if len > table.allreduce.shown => {
@@ -206,7 +216,6 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         }
         Task::Reduce(Root::Rank(root), reduction) => {
             let elements = Elements::of(reduction)?;
-            let signature = reduction_signature(Call::Reduce, reduction).with((*root).into());
             match elements.size() {
                 0 => Some(Ok(())),
                 len if len > table.reduce.shown => {
@@ -217,7 +226,6 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         }
         Task::ReduceScatter(reduction, counts) => {
             let elements = Elements::of(reduction)?;
-            let signature = reduction_signature(Call::ReduceScatter, reduction);
             let block = |rank| reductions::block(counts, rank);
             match elements.size() {
                 0 => Some(Ok(())),
@@ -228,8 +236,6 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         }
         Task::Scan(reduction, exclusive) => {
             let elements = Elements::of(reduction)?;
-            let call = if *exclusive { Call::Exscan } else { Call::Scan };
-            let signature = reduction_signature(call, reduction);
             match elements.size() {
                 0 => Some(Ok(())),
                 len if len > table.scan.shown => {
@@ -239,7 +245,6 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             }
         }
         Task::Gather(Root::Rank(root), send, recv, regular) => {
-            let signature = Signature::of(Call::Gather).with((*root).into());
             let buffer = send.as_ref().map(Data::buffer);
             let len = block(send.as_ref(), recv.as_ref()).filter(|_| *regular);
             match len {
@@ -253,7 +258,6 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             }
         }
         Task::Scatter(Root::Rank(root), send, recv, regular) => {
-            let signature = Signature::of(Call::Scatter).with((*root).into());
             let buffer = recv.as_ref().map(Data::buffer);
             let len = block(recv.as_ref(), send.as_ref()).filter(|_| *regular);
             match len {
@@ -267,7 +271,6 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             }
         }
         Task::Allgather(send, recv) => {
-            let signature = Signature::of(Call::Allgather);
             let send = send.as_ref().map(Data::buffer);
             match recv.largest() {
                 longest if longest <= table.allgather.shown => {
@@ -278,19 +281,18 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 _ => (table.allgather.offers_any()).then(|| long::allgather(hold, at(signature), send.as_ref(), recv)),
             }
         }
-        Task::Alltoall(send, recv) => {
-            let signature = Signature::of(Call::Alltoall);
-            match recv.block() {
-                Some(len) if len.saturating_mul(size - 1) <= table.alltoall.shown => {
-                    let signature = in_pieces(signature, len.saturating_mul(size), near);
-                    let send = (len, send.as_ref());
-                    Some(moves::alltoall(hold, at(signature), send, recv))
-                }
-                Some(_) if !table.alltoall.offers_any() => None,
-                None if !table.alltoallv => None,
-                _ => Some(long::alltoall(hold, at(signature), send.as_ref(), recv)),
+        Task::Alltoall(send, recv) => match recv.block() {
+            Some(len) if len.saturating_mul(size - 1) <= table.alltoall.shown => {
+                let signature = in_pieces(signature, len.saturating_mul(size), near);
+                let send = (len, send.as_ref());
+                Some(moves::alltoall(hold, at(signature), send, recv))
             }
-        }
+            Some(_) => (table.alltoall.offers_any()).then(|| long::alltoall(hold, at(signature), send.as_ref(), recv)),
+            None => (table.alltoallv > 0).then(|| {
+                let near = table.alltoallv;
+                long::alltoall(hold, Where { near, ..at(signature) }, send.as_ref(), recv)
+            }),
+        },
         _ => None,
     }
 }

@@ -6,7 +6,7 @@
 //! goes in pieces, and up to how many it is offered, to be copied once; what is longer still becomes a schedule, and so
 //! does what is nonblocking, persistent, or of more ranks than use boards.
 
-use super::board::MOST;
+use super::board::{LONGEST, MOST};
 use super::machine::is_crowded;
 use crate::mpi::comm::Comm;
 use crate::mpi::world::Hold;
@@ -83,8 +83,9 @@ pub struct Table {
     pub allgather: Row,
     /// `MPI_Alltoall`, by the bytes of all blocks for others.
     pub alltoall: Row,
-    /// Whether its kin, of whose lengths not all ranks know, go by boards, as long as the longest.
-    pub alltoallv: bool,
+    /// Bytes for others up to which a rank shows them in one of its kin, of whose lengths not all ranks know, rather than
+    /// to offer them; 0: they go by messages.
+    pub alltoallv: usize,
 }
 
 impl Table {
@@ -103,14 +104,18 @@ impl Table {
         let reduced = |most| if crowded || size <= 2 { any } else { most };
         // Shown to ranks that all take from all.
         let direct = near.min(settings.board_direct as usize);
+        let kin = if crowded {
+            near.saturating_mul(4).min(LONGEST)
+        } else {
+            near
+        };
         let row = |shown, offered| Row {
             shown,
             offered: if offered { ANY } else { 0 },
         };
         let mut table = Table {
             near,
-            // Ranks that share CPUs exchange 8 to 32 KiB with each quicker by messages, and nobody knows that it is so much.
-            alltoallv: always || (once && !crowded),
+            alltoallv: if once { kin } else { 0 },
             // Two ranks read as much either way, and ranks that share CPUs change places in each turn: one turn is
             // shorter than two.
             share: match (size, crowded) {
@@ -170,7 +175,7 @@ impl Table {
                 offered: if can { most(Way::Offered) } else { 0 },
             };
             if operation == Operation::Alltoall {
-                table.alltoallv = table.alltoall.offers_any();
+                table.alltoallv = if table.alltoall.offers_any() { kin } else { 0 };
             }
         }
         table

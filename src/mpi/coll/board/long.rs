@@ -8,7 +8,7 @@
 
 use super::far::{Offer, Reader, WHOLE};
 use super::moves::keep;
-use super::{ENTRY, MOST, Turn, Where};
+use super::{ENTRY, LONGEST, Turn, Where};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Blocks;
 use crate::mpi::error::Result;
@@ -32,20 +32,20 @@ impl Where<'_> {
         Ok(Some(offer))
     }
 
-    /// Shows all `blocks` behind a table of their places, or offers them; as copies if they are to be
-    /// overwritten.
+    /// Shows all `blocks` but this rank's own, which nobody takes, behind a table of their places, or offers them; as
+    /// copies if they are to be overwritten.
     fn present_blocks(&self, hold: &mut Hold, turn: &Turn, blocks: &Blocks, copied: bool) -> Result<Option<Offer>> {
         let ranks = self.comm.size();
         let table = ranks as usize * ENTRY;
-        let total: usize = (0..ranks).map(|rank| blocks.buffer(rank).len()).sum();
-        if total > self.near || total + table > MOST {
+        let total: usize = self.others().map(|rank| blocks.buffer(rank).len()).sum();
+        if total > self.near || total + table > LONGEST {
             let offer = Offer::blocks(blocks, ranks, copied, self.others());
             turn.offer(hold, &offer)?;
             return Ok(Some(offer));
         }
         turn.show_with(hold, table + total, |room| {
             let mut place = table;
-            for rank in 0..ranks {
+            for rank in self.others() {
                 let block = blocks.buffer(rank);
                 let entry = room.wrapping_add(rank as usize * ENTRY).cast::<u64>();
                 // SAFETY: the room is made for the table and all blocks.

@@ -68,6 +68,8 @@ const ENTRY: usize = 16;
 const DIFFER: &str = "counts or datatypes differ between the ranks of the collective operation";
 /// Most bytes shown at a time: what all slots of a communicator show leaves room for others.
 pub const MOST: usize = SCRATCH / 8;
+/// Most bytes that are shown in a turn whose others show as much: the next turn's have room beside them.
+pub const LONGEST: usize = SCRATCH / 2;
 
 /// The boards of a communicator's members.
 #[derive(Debug)]
