@@ -281,18 +281,22 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 _ => (table.allgather.offers_any()).then(|| long::allgather(hold, at(signature), send.as_ref(), recv)),
             }
         }
-        Task::Alltoall(send, recv) => match recv.block() {
-            Some(len) if len.saturating_mul(size - 1) <= table.alltoall.shown => {
-                let signature = in_pieces(signature, len.saturating_mul(size), near);
-                let send = (len, send.as_ref());
-                Some(moves::alltoall(hold, at(signature), send, recv))
+        Task::Alltoall(send, recv) => {
+            let at = |signature| Where {
+                near: table.wide,
+                ..at(signature)
+            };
+            match recv.block() {
+                Some(len) if len.saturating_mul(size - 1) <= table.alltoall.shown => {
+                    let signature = in_pieces(signature, len.saturating_mul(size), table.wide);
+                    let send = (len, send.as_ref());
+                    Some(moves::alltoall(hold, at(signature), send, recv))
+                }
+                Some(_) if !table.alltoall.offers_any() => None,
+                None if !table.alltoallv => None,
+                _ => Some(long::alltoall(hold, at(signature), send.as_ref(), recv)),
             }
-            Some(_) => (table.alltoall.offers_any()).then(|| long::alltoall(hold, at(signature), send.as_ref(), recv)),
-            None => (table.alltoallv > 0).then(|| {
-                let near = table.alltoallv;
-                long::alltoall(hold, Where { near, ..at(signature) }, send.as_ref(), recv)
-            }),
-        },
+        }
         _ => None,
     }
 }

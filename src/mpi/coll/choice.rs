@@ -63,6 +63,8 @@ impl Row {
 pub struct Table {
     /// Bytes shown at a time, and the length of pieces.
     pub near: usize,
+    /// The same in an alltoall and its kin.
+    pub wide: usize,
     /// Bytes from which each rank reduces its share of an allreduce.
     pub share: usize,
     /// `MPI_Bcast`, in pieces.
@@ -83,9 +85,8 @@ pub struct Table {
     pub allgather: Row,
     /// `MPI_Alltoall`, by the bytes of all blocks for others.
     pub alltoall: Row,
-    /// Bytes for others up to which a rank shows them in one of its kin, of whose lengths not all ranks know, rather than
-    /// to offer them; 0: they go by messages.
-    pub alltoallv: usize,
+    /// Whether its kin go by boards, of whose lengths not all ranks know.
+    pub alltoallv: bool,
 }
 
 impl Table {
@@ -104,7 +105,8 @@ impl Table {
         let reduced = |most| if crowded || size <= 2 { any } else { most };
         // Shown to ranks that all take from all.
         let direct = near.min(settings.board_direct as usize);
-        let kin = if crowded {
+        // Each turn costs ranks that share CPUs a change of place.
+        let wide = if crowded {
             near.saturating_mul(4).min(LONGEST)
         } else {
             near
@@ -115,7 +117,8 @@ impl Table {
         };
         let mut table = Table {
             near,
-            alltoallv: if once { kin } else { 0 },
+            wide,
+            alltoallv: once,
             // Two ranks read as much either way, and ranks that share CPUs change places in each turn: one turn is
             // shorter than two.
             share: match (size, crowded) {
@@ -145,14 +148,7 @@ impl Table {
                 true => row(any, always),
                 false => row(direct, once),
             },
-            alltoall: row(
-                if crowded {
-                    near.saturating_mul(2).min(any)
-                } else {
-                    direct
-                },
-                once,
-            ),
+            alltoall: row(if crowded { wide } else { direct }, once),
         };
         for &operation in Operation::ALL {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {
@@ -175,7 +171,7 @@ impl Table {
                 offered: if can { most(Way::Offered) } else { 0 },
             };
             if operation == Operation::Alltoall {
-                table.alltoallv = if table.alltoall.offers_any() { kin } else { 0 };
+                table.alltoallv = table.alltoall.offers_any();
             }
         }
         table
@@ -326,7 +322,7 @@ mod tests {
         let pieces = Row { shown: ANY, offered: 0 };
         assert_eq!((roomy.allreduce.shown, roomy.allreduce.offered), (65536, ANY));
         assert_eq!((crowded.allreduce, crowded.allgather), (pieces, pieces));
-        assert_eq!((roomy.alltoall.shown, crowded.alltoall.shown), (32768, 131_072));
+        assert_eq!((roomy.alltoall.shown, crowded.alltoall.shown), (32768, 262_144));
         assert_eq!((roomy.bcast.shown, crowded.bcast.shown), (1 << 18, ANY));
     }
 
