@@ -166,7 +166,7 @@ impl<B: Bytes> Channel<B> {
 
     /// Patience for a wait that starts now, for something from rank `first` if that is known.
     pub fn patience(&self, first: Option<u32>) -> Patience {
-        let mut patience = Patience::new(&self.settings, self.segment.is_crowded());
+        let mut patience = Patience::new(&self.settings, self.segment.lacks_cpus());
         if self.segment.oversubscribed() && first.is_some_and(|peer| self.is_here(peer)) {
             patience.polls_left = 0;
         }

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 const HELP: &str = "\
-nearmpi-tune: measures thresholds for this machine, in about two seconds, and keeps them for MPI_Init
+nearmpi-tune: measures thresholds for this machine, in about a second, and keeps them for MPI_Init
 usage: nearmpi-tune [option]
 
   (none)       measure, print what was chosen, keep it

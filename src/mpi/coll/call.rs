@@ -266,8 +266,11 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     let (send, recv) = ((len, send.as_ref()), buffer.as_ref());
                     Some(moves::scatter(hold, at(signature), *root, send, recv))
                 }
-                _ => (table.scatter.offers_any())
-                    .then(|| long::scatter(hold, at(signature), *root, send.as_ref(), buffer.as_ref())),
+                _ => table.scatter.offers_any().then(|| {
+                    let near = near.min(table.scatter.shown);
+                    let at = Where { near, ..at(signature) };
+                    long::scatter(hold, at, *root, send.as_ref(), buffer.as_ref())
+                }),
             }
         }
         Task::Allgather(send, recv) => {
@@ -294,7 +297,15 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 }
                 Some(_) if !table.alltoall.offers_any() => None,
                 None if !table.alltoallv => None,
-                _ => Some(long::alltoall(hold, at(signature), send.as_ref(), recv)),
+                _ => {
+                    let near = table.wide.min(table.alltoall.shown);
+                    Some(long::alltoall(
+                        hold,
+                        Where { near, ..at(signature) },
+                        send.as_ref(),
+                        recv,
+                    ))
+                }
             }
         }
         _ => None,

@@ -180,6 +180,25 @@ unsafe fn each_apart<T: Copy>(left: *const u8, right: *const u8, to: *mut u8, co
     }
 }
 
+/// Defines module `$module` of kernels with the result in a third place, for CPUs with `$features`.
+macro_rules! apart {
+    ($module:ident $features:literal
+     $($(#[$attribute:meta])* $name:ident<$bound:ident>($a:ident, $b:ident: $element:ty) $body:expr;)*) => {
+        #[cfg(target_arch = "x86_64")]
+        mod $module {
+            use super::{Integer, Number, each_apart};
+            $(
+                $(#[$attribute])*
+                #[target_feature(enable = $features)]
+                pub unsafe extern "C" fn $name<T: $bound>(left: *const u8, right: *const u8, to: *mut u8, count: usize) {
+                    // SAFETY: the caller's promise, passed on.
+                    unsafe { each_apart::<$element>(left, right, to, count, #[inline(always)] |$a, $b| $body) }
+                }
+            )*
+        }
+    };
+}
+
 /// Defines kernels `name::<T>` from what they do to two elements, the same in module `wide` for CPUs with AVX2, and for
 /// those also with the result in a third place, in `apart` and, for CPUs with AVX-512, `whole_lines`.
 macro_rules! kernels {
@@ -205,31 +224,8 @@ macro_rules! kernels {
             )*
         }
 
-        #[cfg(target_arch = "x86_64")]
-        mod apart {
-            use super::{Integer, Number, each_apart};
-            $(
-                $(#[$attribute])*
-                #[target_feature(enable = "avx2")]
-                pub unsafe extern "C" fn $name<T: $bound>(left: *const u8, right: *const u8, to: *mut u8, count: usize) {
-                    // SAFETY: the caller's promise, passed on.
-                    unsafe { each_apart::<$element>(left, right, to, count, #[inline(always)] |$a, $b| $body) }
-                }
-            )*
-        }
-
-        #[cfg(target_arch = "x86_64")]
-        mod whole_lines {
-            use super::{Integer, Number, each_apart};
-            $(
-                $(#[$attribute])*
-                #[target_feature(enable = "avx512f,avx512bw")]
-                pub unsafe extern "C" fn $name<T: $bound>(left: *const u8, right: *const u8, to: *mut u8, count: usize) {
-                    // SAFETY: the caller's promise, passed on.
-                    unsafe { each_apart::<$element>(left, right, to, count, #[inline(always)] |$a, $b| $body) }
-                }
-            )*
-        }
+        apart! { apart "avx2" $($(#[$attribute])* $name<$bound>($a, $b: $element) $body;)* }
+        apart! { whole_lines "avx512f,avx512bw" $($(#[$attribute])* $name<$bound>($a, $b: $element) $body;)* }
     };
 }
 

@@ -33,7 +33,7 @@ impl Segment {
     }
 
     /// Whether there are more ranks, or threads that wait in MPI at the same time, than CPUs.
-    pub fn is_crowded(&self) -> bool {
+    pub fn lacks_cpus(&self) -> bool {
         let beside = self.header().beside.load(Ordering::Relaxed);
         self.ranks().saturating_add(beside) > self.cpus()
     }
@@ -77,11 +77,11 @@ mod tests {
     #[test]
     fn threads_that_wait_beside_others_need_cpus_too() {
         let segment = Segment::private(2, 3).unwrap();
-        assert!(!segment.is_crowded());
+        assert!(!segment.lacks_cpus());
         segment.add_thread();
-        assert!(!segment.is_crowded());
+        assert!(!segment.lacks_cpus());
         segment.add_thread();
-        assert!(segment.is_crowded() && !segment.oversubscribed() && !segment.is_damaged());
-        assert!(Segment::private(2, 1).unwrap().is_crowded());
+        assert!(segment.lacks_cpus() && !segment.oversubscribed() && !segment.is_damaged());
+        assert!(Segment::private(2, 1).unwrap().lacks_cpus());
     }
 }

@@ -222,6 +222,11 @@ impl Boards {
             .ring_bells(members.filter(|&world| world != hold.engine.channel.me()));
     }
 
+    /// Looks at a board alone before anything else: a peer that needs this CPU shows nothing meanwhile.
+    fn glances(&self) -> u32 {
+        if self.segment.oversubscribed() { 1 } else { GLANCES }
+    }
+
     /// Waits until all members are through with `turn`, or dead.
     #[cold]
     fn wait_through(&self, hold: &mut Hold, turn: u64, comm: &Comm, tag: i32) -> Result<()> {
@@ -254,8 +259,7 @@ impl Boards {
         if wait.is_over() {
             return Ok(());
         }
-        let glances = if self.segment.oversubscribed() { 1 } else { GLANCES };
-        for _ in 0..glances {
+        for _ in 0..self.glances() {
             std::hint::spin_loop();
             if wait.is_over() {
                 return Ok(());

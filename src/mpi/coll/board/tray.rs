@@ -5,7 +5,7 @@
 //! A rank's trays serve all its communicators. One that others have not read yet in an earlier turn is left alone, so
 //! that nobody waits for another communicator; readers find the bytes by the slot then.
 
-use super::{GLANCES, Turn, View};
+use super::{Turn, View};
 use crate::fail;
 use crate::mpi::coll::signature;
 use crate::mpi::error::Result;
@@ -60,12 +60,7 @@ impl<'a> Turn<'a> {
         let context = self.boards.trays.filter(|_| len > INLINE && len <= TRAY)?;
         let (member, mark) = (&self.boards.members[from as usize], mark(context, self.number));
         let (tray, slot) = (member.trays.tray(self.number), member.board.slot(self.number));
-        let glances = if self.boards.segment.oversubscribed() {
-            1
-        } else {
-            GLANCES
-        };
-        for look in 1..=glances {
+        for look in 1..=self.boards.glances() {
             if let Some(note) = tray.look(mark) {
                 let fits = note.len as usize == len && !note.far && !signature::differ(self.tag, note.tag);
                 return fits.then(|| View {
