@@ -1,5 +1,5 @@
 //! Gives the shared library the soname that programs built for the MPICH ABI ask for, binds its own
-//! calls to itself, lists the functions of the ABI that nobody has written yet, and tells
+//! calls to itself, lays together what common programs run (`scripts/order`), lists the functions of the ABI that nobody has written yet, and tells
 //! `nearmpi-info` which compiler built it.
 
 #[allow(dead_code)]
@@ -16,6 +16,12 @@ fn main() {
         .compile("nearmpi_long_double");
     for arg in ["-Wl,-soname,libmpi.so.12", "-Wl,-Bsymbolic-functions"] {
         println!("cargo:rustc-cdylib-link-arg={arg}");
+    }
+    // Not every linker that a user may choose knows linker scripts; lld, which is the default, and GNU ld do.
+    let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    if !flags.contains("fuse-ld") {
+        let root = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-T,{root}/src/abi/order.ld");
     }
     let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").unwrap());
     std::fs::write(out.join("unsupported_functions.rs"), tables::unsupported()).unwrap();

@@ -13,7 +13,7 @@ use super::packet::{CELLS_PER_RECORD, OfferId, Portion, Record, Way, kind};
 use super::pull::Reach;
 use super::ways::Ways;
 use super::{Bytes, Channel, Counters, Fault, Ticket, parts};
-use crate::shm::pool::{CELL, Pool};
+use crate::shm::pool::{CELL, Pool, cells_of};
 use crate::shm::profile::{Few, Part, Path};
 use crate::shm::ring::{Consumer, Header, INLINE, INLINE_WORDS, Junk, Producer};
 use crate::shm::segment::{Block, Life, Segment};
@@ -103,8 +103,12 @@ impl<B: Bytes> Channel<B> {
         let fraction = settings.credit_fraction as u32;
         // SAFETY: as above.
         let rings = (0..ranks).map(|from| unsafe { Consumer::new(segment.ring(me, from), fraction) });
+        let cells = match settings.cells {
+            0 => cells_of(ranks),
+            cells => cells as usize,
+        };
         // SAFETY: as above.
-        let pool = unsafe { Pool::new(segment.pool(me)) };
+        let pool = unsafe { Pool::new(segment.pool(me), cells) };
         let quarter = segment.layout().bytes / 4;
         let ring_max = (settings.ring_max as usize).min(quarter);
         let part = settings.ring_part as usize;

@@ -200,6 +200,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shm::pool::cells_of;
 
     #[test]
     fn partitions_are_whole_pages_and_follow_each_other() {
@@ -255,5 +256,7 @@ mod tests {
             "what two ranks may fill; they touch what they use"
         );
         assert!(committed(8) <= 516 << 10);
+        let all = |ranks: u32| committed(ranks) + cells_of(ranks) * CELL;
+        assert!(all(256) <= 384 << 10, "a rank that has sent to all others");
     }
 }

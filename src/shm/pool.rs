@@ -21,10 +21,20 @@ use std::ptr::NonNull;
 pub const CELL: usize = 8192;
 /// Cells in a pool.
 pub const CELLS: usize = 1 << NUMBER_BITS;
+/// Cells that all ranks of a job use together, unless that leaves fewer than [`LEAST`] for each.
+const OF_JOB: usize = 3584;
+/// Cells that each rank may use in a job of any size.
+const LEAST: usize = 8;
 const NUMBER_BITS: u32 = 7;
 
 /// A cell's name in a control message: generation above, number below.
 pub type Name = u16;
+
+/// Cells that a rank uses in a job of `ranks`. A rank that has sent to all others keeps all of them filled, so in large jobs they
+/// would be most of the memory.
+pub fn cells_of(ranks: u32) -> usize {
+    (OF_JOB / ranks as usize).clamp(LEAST, CELLS)
+}
 
 fn number(name: Name) -> usize {
     usize::from(name) % CELLS
@@ -50,6 +60,7 @@ unsafe impl Send for Place {}
 #[derive(Debug)]
 pub struct Pool {
     place: Place,
+    most: usize,
     /// The latest name of each cell opened so far.
     names: Vec<Name>,
     free: Vec<u16>,
@@ -80,13 +91,14 @@ impl Place {
 }
 
 impl Pool {
-    /// The owner's end of the pool at `place`.
+    /// The owner's end of the pool at `place`, which uses up to `most` of its [`CELLS`].
     ///
     /// # Safety
     /// `place` describes zeroed shared memory that outlives the pool; the caller is its only owner.
-    pub unsafe fn new(place: Place) -> Pool {
+    pub unsafe fn new(place: Place, most: usize) -> Pool {
         Pool {
             place,
+            most: most.min(CELLS),
             names: Vec::new(),
             free: Vec::new(),
             used: Vec::new(),
@@ -117,7 +129,7 @@ impl Pool {
         self.sweep();
         self.free.pop().or_else(|| {
             let cell = self.names.len();
-            (cell < CELLS).then(|| {
+            (cell < self.most).then(|| {
                 self.names.push(cell as u16);
                 cell as u16
             })
@@ -165,7 +177,7 @@ mod tests {
     fn a_swept_cell_is_one_that_its_receiver_released() {
         let (_heap, place) = heap();
         // SAFETY: `_heap` outlives the pool, its only one.
-        let mut pool = unsafe { Pool::new(place) };
+        let mut pool = unsafe { Pool::new(place, CELLS) };
         let taken: Vec<u16> = (0..CELLS).map(|_| pool.take().unwrap().0).collect();
         assert!(pool.take().is_none());
         assert!(!pool.is_back(taken[7]));
@@ -183,10 +195,24 @@ mod tests {
 
     #[cfg(not(loom))]
     #[test]
+    fn no_more_cells_are_opened_than_the_job_lets_a_rank_have() {
+        let (_heap, place) = heap();
+        // SAFETY: as above.
+        let mut pool = unsafe { Pool::new(place, 2) };
+        let (first, second) = (pool.take().unwrap().0, pool.take().unwrap().0);
+        assert_ne!(number(first), number(second));
+        assert!(pool.take().is_none());
+        place.release(first);
+        assert_eq!(pool.take().map(|(name, _)| number(name)), Some(number(first)));
+        assert_eq!([1, 28, 256, 1 << 15].map(cells_of), [CELLS, CELLS, 14, LEAST]);
+    }
+
+    #[cfg(not(loom))]
+    #[test]
     fn a_lone_receiver_gets_the_same_cell_again_and_again() {
         let (_heap, place) = heap();
         // SAFETY: as above.
-        let mut pool = unsafe { Pool::new(place) };
+        let mut pool = unsafe { Pool::new(place, CELLS) };
         for _ in 0..2000 {
             let (name, _) = pool.take().unwrap();
             assert_eq!(number(name), 0);
@@ -202,7 +228,7 @@ mod tests {
             // The receiver's reading of the cell, as loom sees it.
             let content = loom::sync::Arc::new(loom::cell::UnsafeCell::new(1u8));
             // SAFETY: `heap` lives to the end of the model.
-            let mut pool = unsafe { Pool::new(place) };
+            let mut pool = unsafe { Pool::new(place, CELLS) };
             let (cell, _) = pool.take().unwrap();
             let read = content.clone();
             let receiver = loom::thread::spawn(move || {

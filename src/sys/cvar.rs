@@ -102,6 +102,8 @@ cvars! {
         "least bytes that the pair's ring shows to the receiver at a time, of messages above NEARMPI_RING_MAX, of those with gaps and of blocking sends; 0, or more than a quarter of the ring, or ranks that share CPUs: whole messages up to NEARMPI_RING_MAX, longer ones through cells";
     ask_max "ASK_MAX" 32768 0..=1073741824
         "bytes up to which a synchronous message goes by value, and its receiver answers when a receive has it (at most RING_MAX); longer ones are offered";
+    cells "CELLS" 0 0..=128
+        "cells of 8 KiB that a rank may use; 0: 128, with more than 28 ranks 3584 divided by their number, but at least 8";
     cells_batch "CELLS_BATCH" 4 1..=16
         "cells announced by one control message";
     credit_fraction "CREDIT_FRACTION" 4 1..=64
