@@ -277,6 +277,8 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let send = send.as_ref().map(Data::buffer);
             match recv.largest() {
                 longest if longest <= table.allgather.shown => {
+                    let near = table.wide;
+                    let at = |signature| Where { near, ..at(signature) };
                     let signature = in_pieces(signature, longest, near);
                     let (send, room) = (send.as_ref(), |rank| recv.buffer(rank));
                     Some(moves::allgather(hold, at(signature), send, room, longest))

@@ -63,7 +63,7 @@ impl Row {
 pub struct Table {
     /// Bytes shown at a time, and the length of pieces.
     pub near: usize,
-    /// The same in an alltoall and its kin.
+    /// The same in an allgather, an alltoall and its kin.
     pub wide: usize,
     /// Bytes from which each rank reduces its share of an allreduce.
     pub share: usize,
@@ -148,7 +148,7 @@ impl Table {
                 true => row(any, always),
                 false => row(direct, once),
             },
-            alltoall: row(if crowded { wide } else { direct }, once),
+            alltoall: row(if crowded { wide.saturating_mul(2) } else { direct }, once),
         };
         for &operation in Operation::ALL {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {
@@ -322,7 +322,7 @@ mod tests {
         let pieces = Row { shown: ANY, offered: 0 };
         assert_eq!((roomy.allreduce.shown, roomy.allreduce.offered), (65536, ANY));
         assert_eq!((crowded.allreduce, crowded.allgather), (pieces, pieces));
-        assert_eq!((roomy.alltoall.shown, crowded.alltoall.shown), (32768, 262_144));
+        assert_eq!((roomy.alltoall.shown, crowded.alltoall.shown), (32768, 524_288));
         assert_eq!((roomy.bcast.shown, crowded.bcast.shown), (1 << 18, ANY));
     }
 

@@ -101,13 +101,20 @@ impl Desk {
         if self.lying.len() > MANY {
             self.lying.retain(|piece| piece.boards.look_through() < piece.turn);
         }
-        self.gap(len, turn, boards).or_else(|| {
+        self.take(len, turn, boards).or_else(|| {
             self.lying.retain(|piece| piece.boards.look_through() < piece.turn);
-            self.gap(len, turn, boards)
+            self.take(len, turn, boards)
         })
     }
 
-    fn gap(&mut self, len: usize, turn: u64, boards: &Rc<Boards>) -> Option<usize> {
+    /// Whether there is room for `len` bytes already.
+    pub fn has_room(&mut self, len: usize) -> bool {
+        self.lying.retain(|piece| piece.boards.look_through() < piece.turn);
+        self.gap(len).is_some()
+    }
+
+    /// A place for `len` bytes, and its number among all.
+    fn gap(&self, len: usize) -> Option<(usize, usize)> {
         let mut from = 0;
         let mut index = 0;
         while let Some(piece) = self.lying.get(index)
@@ -116,9 +123,11 @@ impl Desk {
             from = piece.to;
             index += 1;
         }
-        if from + len > SCRATCH {
-            return None;
-        }
+        (from + len <= SCRATCH).then_some((from, index))
+    }
+
+    fn take(&mut self, len: usize, turn: u64, boards: &Rc<Boards>) -> Option<usize> {
+        let (from, index) = self.gap(len)?;
         let to = (from + len).next_multiple_of(LINE);
         let boards = boards.clone();
         self.lying.insert(index, Piece { from, to, turn, boards });

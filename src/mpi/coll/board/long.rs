@@ -36,7 +36,8 @@ impl Where<'_> {
     /// copies if they are to be overwritten.
     fn present_blocks(&self, hold: &mut Hold, turn: &Turn, blocks: &Blocks, copied: bool) -> Result<Option<Offer>> {
         let ranks = self.comm.size();
-        let table = ranks as usize * ENTRY;
+        // Blocks begin with a line: copies that do not are slower.
+        let table = (ranks as usize * ENTRY).next_multiple_of(64);
         let total: usize = self.others().map(|rank| blocks.buffer(rank).len()).sum();
         if total > self.near || total + table > LONGEST {
             let offer = Offer::blocks(blocks, ranks, copied, self.others());

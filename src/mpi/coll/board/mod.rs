@@ -538,8 +538,14 @@ impl<'a> Turn<'a> {
     /// All members have been seen in this turn: they are through with those before.
     #[inline]
     pub fn seen_all(&self) {
+        self.seen_all_but(0);
+    }
+
+    /// As [`Turn::seen_all`], of members that may have shown this turn while they were not through with so many before.
+    #[inline]
+    pub fn seen_all_but(&self, ahead: u64) {
         let through = &self.boards.through;
-        through.set(through.get().max(self.number - 1));
+        through.set(through.get().max(self.number - 1 - ahead));
     }
 
     /// Ends the turn: what others show in it is not read any more.

@@ -147,9 +147,9 @@ pub fn allgather(
     longest: usize,
 ) -> Result<()> {
     let mine = recv(at.comm.rank);
-    for (first, most) in pieces(longest, at.near) {
-        let piece = |block: &Buffer| (first, most.min(block.len().saturating_sub(first)));
-        let (turn, (_, len)) = (at.turn(), piece(&mine));
+    let piece = |block: &Buffer, (first, most): Piece| (first, most.min(block.len().saturating_sub(first)));
+    let show = |hold: &mut Hold, turn: &Turn, part| {
+        let (first, len) = piece(&mine, part);
         turn.show_with(hold, len, |room| {
             // SAFETY: the room has as many bytes as the piece of the buffer, which the program owns.
             unsafe { send.unwrap_or(&mine).pack(first, room, len) };
@@ -157,14 +157,15 @@ pub fn allgather(
         if first == 0 {
             keep(send, Some(&mine));
         }
-        for rank in at.others() {
+        Ok(())
+    };
+    let take = |hold: &mut Hold, turn: &Turn, part| {
+        at.others().try_for_each(|rank| {
             let room = recv(rank);
-            take(hold, &turn, rank, &room, piece(&room))?;
-        }
-        turn.seen_all();
-        turn.finish(hold);
-    }
-    Ok(())
+            take(hold, turn, rank, &room, piece(&room, part))
+        })
+    };
+    exchange(hold, at, pieces(longest, at.near), at.near, show, take)
 }
 
 /// Everybody shows all its blocks, of `len` bytes each, and takes its own of each rank's. `send` is
@@ -173,17 +174,49 @@ pub fn allgather(
 /// # Errors
 /// As [`gather`].
 pub fn alltoall(hold: &mut Hold, at: Where, (len, send): (usize, Option<&Blocks>), recv: &Blocks) -> Result<()> {
-    for piece in parts(len, at) {
-        let turn = at.turn();
-        turn.show_parts(hold, len, piece, send.unwrap_or(recv), Some(at.comm.rank))?;
-        for rank in at.others() {
-            take_part(hold, &turn, rank, &recv.buffer(rank), piece)?;
+    let mine = at.comm.rank;
+    let show = |hold: &mut Hold, turn: &Turn, piece: Piece| {
+        turn.show_parts(hold, len, piece, send.unwrap_or(recv), Some(mine))?;
+        if piece.0 == 0 {
+            keep(send.map(|send| send.buffer(mine)).as_ref(), Some(&recv.buffer(mine)));
         }
-        turn.seen_all();
+        Ok(())
+    };
+    let take = |hold: &mut Hold, turn: &Turn, piece| {
+        at.others()
+            .try_for_each(|rank| take_part(hold, turn, rank, &recv.buffer(rank), piece))
+    };
+    exchange(hold, at, parts(len, at), at.near, show, take)
+}
+
+/// A turn for each piece, in which everybody shows something, of up to `room` bytes, and takes what the others show. The next is
+/// shown before one is taken, so that nobody waits for it, unless there is no room yet.
+#[inline]
+fn exchange(
+    hold: &mut Hold,
+    at: Where,
+    pieces: impl Iterator<Item = Piece>,
+    room: usize,
+    show: impl Fn(&mut Hold, &Turn, Piece) -> Result<()>,
+    take: impl Fn(&mut Hold, &Turn, Piece) -> Result<()>,
+) -> Result<()> {
+    let begin = |hold: &mut Hold, piece| {
+        let turn = at.turn();
+        show(hold, &turn, piece).map(|()| (turn, piece))
+    };
+    let mut pieces = pieces.peekable();
+    let mut ahead = None;
+    let mut first = true;
+    while let Some(now) = ahead.take().or_else(|| pieces.next().map(|piece| begin(hold, piece))) {
+        let (turn, piece) = now?;
+        if pieces.peek().is_some() && hold.desk.has_room(room) {
+            ahead = pieces.next().map(|piece| begin(hold, piece));
+        }
+        take(hold, &turn, piece)?;
+        turn.seen_all_but(!first as u64);
+        first = false;
         turn.finish(hold);
     }
-    let mine = at.comm.rank;
-    keep(send.map(|send| send.buffer(mine)).as_ref(), Some(&recv.buffer(mine)));
     Ok(())
 }
 
