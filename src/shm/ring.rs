@@ -31,7 +31,7 @@ use std::ptr::NonNull;
 pub const INLINE: usize = 48;
 /// 64-bit words of payload in a slot.
 pub const INLINE_WORDS: usize = INLINE / 8;
-/// Messages in the byte ring start on multiples of this.
+/// Bytes of a cache line; messages in the byte ring start on multiples of this.
 const LINE: u32 = 64;
 
 /// One slot.
@@ -202,9 +202,16 @@ impl Producer {
         slot.head.store(number(head) << 48 | word, Ordering::Release);
     }
 
-    /// Fetches the next slot's line for writing, and waits for nothing.
+    /// Fetches the lines of the next `len` bytes of the byte ring and of the next slot for writing, and waits for nothing.
     #[inline(always)]
-    pub fn expect(&self) {
+    pub fn expect(&self, len: u32) {
+        if len > 0 {
+            let offset = self.place.span(self.byte_head, len).1;
+            for line in (offset..offset + len).step_by(LINE as usize) {
+                cpu::own_soon(self.place.bytes.as_ptr().wrapping_add(line as usize));
+            }
+        }
+        // Last, for it is written last: the reader looks at it all the time, and takes it away again before.
         cpu::own_soon(self.place.slot(self.head));
     }
 
@@ -333,6 +340,16 @@ impl Consumer {
         let (_, offset) = self.place.span(self.byte_tail, len);
         // SAFETY: `span` keeps offset + len within the byte ring.
         Ok(unsafe { self.place.bytes.add(offset as usize) })
+    }
+
+    /// Fetches the lines of the next `len` bytes of the byte ring, and waits for nothing.
+    #[inline(always)]
+    pub fn fetch(&self, len: u32) {
+        // Where they begin if the ring does not end before: that does not depend on `len`, which may still be on its way.
+        let offset = self.byte_tail & (self.place.byte_count - 1);
+        for line in (offset..offset + len).step_by(LINE as usize) {
+            cpu::read_soon(self.place.bytes.as_ptr().wrapping_add(line as usize));
+        }
     }
 
     /// Leaves the slot that `peek` saw, and the `bytes` that went with it, to the writer; it learns

@@ -77,6 +77,13 @@ pub fn own_soon<T>(at: *const T) {
     unsafe { std::arch::asm!("prefetchw [{at}]", at = in(reg) at, options(nostack, preserves_flags, readonly)) };
 }
 
+/// Fetches the cache line at `at` for reading, without waiting for it.
+#[inline]
+pub fn read_soon<T>(at: *const T) {
+    // SAFETY: a prefetch never faults.
+    unsafe { std::arch::asm!("prefetcht0 [{at}]", at = in(reg) at, options(nostack, preserves_flags, readonly)) };
+}
+
 /// Registers this process for [`barrier_everywhere`]; false where membarrier(2) is missing or refused.
 pub fn join_barriers() -> bool {
     membarrier(libc::MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED)

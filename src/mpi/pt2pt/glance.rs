@@ -4,6 +4,7 @@
 //! The short way of a blocking receive: a look at the kept messages and at the rings, without a request.
 #![allow(unsafe_code)]
 
+use super::engine::Engine;
 use super::matching::{Envelope, Pattern, Place};
 use crate::channel::Glance;
 use crate::mpi::comm::Comm;
@@ -29,7 +30,7 @@ pub unsafe fn recv_glancing(
         return unsafe { recv_kept(state, place, (address, room)) };
     }
     // SAFETY: as above.
-    unsafe { recv_next(state, (from, pattern), (address, room), source) }
+    unsafe { recv_next(state, (from, pattern), (address, room), source, None) }
 }
 
 /// Where a message is kept that `pattern` wants.
@@ -42,7 +43,29 @@ fn kept(state: &mut State, pattern: Pattern) -> Option<Place> {
     }
 }
 
-/// As [`recv_glancing`], where no such message is kept.
+/// What the ring from `from` shows as soon as something is there, with the looks that were left; `None` after the last.
+#[inline(always)]
+fn look_out(engine: &mut Engine, from: u32, room: usize) -> Option<(Glance, u32)> {
+    let looks = engine.glances.granted(|| engine.channel.is_here(from));
+    let mut left = match engine.channel.is_flushed() {
+        true => engine.glances.longer(looks, room),
+        false => looks,
+    };
+    while left > 0 {
+        left -= 1;
+        // Without a pause each look takes the line away from the sender, which is filling it.
+        std::hint::spin_loop();
+        match engine.channel.glance(from) {
+            Glance::Nothing => {}
+            glance => return Some((glance, left)),
+        }
+    }
+    engine.glances.lost();
+    None
+}
+
+/// As [`recv_glancing`], where no such message is kept. What is in the ring has been waited for with `left` looks left, or
+/// not waited for.
 ///
 /// # Safety
 /// As [`recv_glancing`].
@@ -52,72 +75,63 @@ unsafe fn recv_next(
     (from, pattern): (u32, Pattern),
     (address, room): (*mut u8, usize),
     source: i32,
+    mut left: Option<u32>,
 ) -> Option<Status> {
-    let mut left = None;
-    loop {
-        let (envelope, data, len, outside) = match state.engine.channel.glance(from) {
-            Glance::Nothing => {
-                let engine = &mut state.engine;
-                let left = left.get_or_insert_with(|| {
-                    let looks = engine.glances.granted(|| engine.channel.is_here(from));
-                    match engine.channel.is_flushed() {
-                        true => engine.glances.longer(looks, room),
-                        false => looks,
-                    }
-                });
-                if *left == 0 {
-                    state.engine.glances.lost();
-                    return None;
-                }
-                *left -= 1;
-                // Without a pause each look takes the line away from the sender, which is filling it.
-                std::hint::spin_loop();
-                continue;
-            }
-            Glance::Whole {
-                envelope,
-                data,
-                len,
-                outside,
-            } => (envelope, data, len, outside),
-            Glance::Part => {
-                if let Some(left) = left {
-                    state.engine.glances.paid(left);
-                }
-                // SAFETY: the caller's promise.
-                let (envelope, len) = unsafe { state.gather(from, pattern, (address, room)) }?;
-                return Some(Status {
-                    source,
-                    tag: envelope.tag(),
-                    error: 0,
-                    bytes: len as u64,
-                    cancelled: false,
-                });
+    let engine = &mut state.engine;
+    let mut glance = engine.channel.glance(from);
+    if let Glance::Nothing = glance {
+        let (found, looks) = look_out(engine, from, room)?;
+        (glance, left) = (found, Some(looks));
+    }
+    let (envelope, data, len, outside) = match glance {
+        Glance::Whole {
+            envelope,
+            data,
+            len,
+            outside,
+        } => (envelope, data, len, outside),
+        Glance::Part => {
+            if let Some(left) = left {
+                engine.glances.paid(left);
             }
             // SAFETY: the caller's promise.
-            Glance::Other => return unsafe { recv_asked(state, (from, pattern), (address, room), source) },
-        };
-        if left.is_some() {
-            state.engine.channel.expect_answer(from);
+            let (envelope, len) = unsafe { state.gather(from, pattern, (address, room)) }?;
+            return Some(Status {
+                source,
+                tag: envelope.tag(),
+                error: 0,
+                bytes: len as u64,
+                cancelled: false,
+            });
         }
-        let envelope = Envelope(envelope);
-        if !pattern.matches(envelope) || len > room || state.engine.posted.wants(envelope) {
-            return None;
-        }
-        // SAFETY: the ring holds `len` bytes until they are left; the caller's promise.
-        unsafe { copy::bytes(data, address, len) };
-        state.engine.channel.leave(from, outside);
-        if let Some(left) = left {
-            state.engine.glances.paid(left);
-        }
-        return Some(Status {
-            source,
-            tag: envelope.tag(),
-            error: 0,
-            bytes: len as u64,
-            cancelled: false,
-        });
+        // SAFETY: the caller's promise.
+        Glance::Other => return unsafe { recv_asked(state, (from, pattern), (address, room), source) },
+        Glance::Nothing => return None,
+    };
+    if left.is_some() {
+        engine.channel.expect_answer(from, outside);
     }
+    let envelope = Envelope(envelope);
+    if !pattern.matches(envelope) || len > room || engine.posted.wants(envelope) {
+        return None;
+    }
+    // One copy for either place: a processor that foresees which it is begins while the slot is still on its way.
+    // SAFETY: the ring holds `len` bytes until they are left; the caller's promise.
+    match outside {
+        0 => unsafe { copy::few(data, address, len) },
+        _ => unsafe { copy::bytes(data, address, len) },
+    }
+    engine.channel.leave(from, outside);
+    if let Some(left) = left {
+        engine.glances.paid(left);
+    }
+    Some(Status {
+        source,
+        tag: envelope.tag(),
+        error: 0,
+        bytes: len as u64,
+        cancelled: false,
+    })
 }
 
 /// As [`recv_glancing`], from any member of `comm`'s peers, which are looked at in turn: the first is the one behind the last
@@ -145,15 +159,8 @@ pub unsafe fn recv_glancing_any(
                 continue;
             }
             state.engine.turn = at;
-            if left.is_some() {
-                state.engine.channel.expect_answer(members[at]);
-            }
             // SAFETY: the caller's promise.
-            let received = unsafe { recv_next(state, (members[at], pattern), (address, room), at as i32) };
-            if let (Some(left), Some(_)) = (left, &received) {
-                state.engine.glances.paid(left);
-            }
-            return received;
+            return unsafe { recv_next(state, (members[at], pattern), (address, room), at as i32, left) };
         }
         let before = left.unwrap_or_else(|| state.engine.glances.granted(|| false));
         left = before.checked_sub(members.len() as u32);
