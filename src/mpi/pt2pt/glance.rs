@@ -116,9 +116,10 @@ unsafe fn recv_next(
         return None;
     }
     // One copy for either place: a processor that foresees which it is begins while the slot is still on its way.
-    // SAFETY: the ring holds `len` bytes until they are left; the caller's promise.
     match outside {
+        // SAFETY: the slot holds `len` bytes until it is left; the caller's promise.
         0 => unsafe { copy::few(data, address, len) },
+        // SAFETY: the ring holds them until they are left; the caller's promise.
         _ => unsafe { copy::bytes(data, address, len) },
     }
     engine.channel.leave(from, outside);

@@ -195,7 +195,7 @@ pub fn alltoall(hold: &mut Hold, at: Where, (len, send): (usize, Option<&Blocks>
 fn exchange(
     hold: &mut Hold,
     at: Where,
-    pieces: impl Iterator<Item = Piece>,
+    mut pieces: impl Iterator<Item = Piece>,
     room: usize,
     show: impl Fn(&mut Hold, &Turn, Piece) -> Result<()>,
     take: impl Fn(&mut Hold, &Turn, Piece) -> Result<()>,
@@ -204,20 +204,27 @@ fn exchange(
         let turn = at.turn();
         show(hold, &turn, piece).map(|()| (turn, piece))
     };
-    let mut pieces = pieces.peekable();
-    let mut ahead = None;
-    let mut first = true;
-    while let Some(now) = ahead.take().or_else(|| pieces.next().map(|piece| begin(hold, piece))) {
-        let (turn, piece) = now?;
-        if pieces.peek().is_some() && hold.desk.has_room(room) {
-            ahead = pieces.next().map(|piece| begin(hold, piece));
-        }
-        take(hold, &turn, piece)?;
-        turn.seen_all_but(!first as u64);
-        first = false;
+    let Some(first) = pieces.next() else {
+        return Ok(());
+    };
+    let (mut now, mut ahead) = (begin(hold, first)?, 0);
+    loop {
+        let piece = pieces.next();
+        let next = match piece {
+            Some(piece) if hold.desk.has_room(room) => Some(begin(hold, piece)?),
+            _ => None,
+        };
+        let (turn, part) = &now;
+        take(hold, turn, *part)?;
+        turn.seen_all_but(ahead);
         turn.finish(hold);
+        now = match (next, piece) {
+            (Some(next), _) => next,
+            (None, Some(piece)) => begin(hold, piece)?,
+            (None, None) => return Ok(()),
+        };
+        ahead = 1;
     }
-    Ok(())
 }
 
 /// Parts of blocks of `len` bytes, of which one for each rank is shown at a time.
