@@ -146,6 +146,8 @@ pub struct Channel<B> {
     ring_max: usize,
     /// Longest message in a row that takes the short way.
     row_max: usize,
+    /// Longest message that is fetched all at once.
+    fetch_max: u32,
     /// Longest synchronous message that goes with its record.
     ask_max: usize,
     /// Bytes of a part of a longer message in the byte ring; 0: such messages go through cells.

@@ -123,6 +123,7 @@ impl<B: Bytes> Channel<B> {
             barriers,
             ring_max,
             ask_max: ring_max.min(settings.ask_max as usize),
+            fetch_max: settings.fetch_max as u32,
             row_max: ring_max.min(settings.one_copy_min.min(settings.offer_min) as usize - 1),
             part,
             stage: Vec::new(),

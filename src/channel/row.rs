@@ -10,10 +10,6 @@ use crate::shm::profile::Path;
 use crate::shm::ring::{Header, INLINE, Junk};
 use crate::sys::{copy, futex};
 
-/// Messages of up to so many bytes are fetched all at once, before memcpy asks for them from both ends; the first lines of a
-/// longer one are here before the last is asked for.
-const FETCHED: u32 = 2048;
-
 /// What became of a message that was to go the shortest way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
@@ -27,10 +23,11 @@ pub enum Pushed {
 
 impl<B: Bytes> Channel<B> {
     /// A message from `to` has just come that was waited for, of which so many bytes lie `outside` its slot. Fetches them if
-    /// they are few, and the lines that the answer goes into, for it will probably be answered by one of its size.
+    /// they are few, before memcpy asks for them from both ends, and the lines that the answer goes into, for it will probably
+    /// be answered by one of its size. The first lines of a longer one are here before the last is asked for.
     #[inline(always)]
     pub fn expect_answer(&self, to: u32, outside: u32) {
-        let few = if outside <= FETCHED { outside } else { 0 };
+        let few = if outside <= self.fetch_max { outside } else { 0 };
         self.rings[to as usize].fetch(few);
         self.out[to as usize].producer.expect(few);
     }

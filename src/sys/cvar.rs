@@ -100,6 +100,8 @@ cvars! {
         "bytes up to which a message goes through the pair's ring rather than the sender's cells (at most a quarter of the ring)";
     ring_part "RING_PART" 8192 0..=1073741824
         "least bytes that the pair's ring shows to the receiver at a time, of messages above NEARMPI_RING_MAX, of those with gaps and of blocking sends; 0, or more than a quarter of the ring, or ranks that share CPUs: whole messages up to NEARMPI_RING_MAX, longer ones through cells";
+    fetch_max "FETCH_MAX" 2048 0..=1048576
+        "bytes up to which a message in the ring that was waited for is fetched all at once, with room for an answer of its size; 0: none";
     ask_max "ASK_MAX" 32768 0..=1073741824
         "bytes up to which a synchronous message goes by value, and its receiver answers when a receive has it (at most RING_MAX); longer ones are offered";
     cells "CELLS" 0 0..=128
