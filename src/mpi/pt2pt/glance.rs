@@ -6,6 +6,7 @@
 
 use super::engine::Engine;
 use super::matching::{Envelope, Pattern, Place};
+use super::unexpected::Stored;
 use crate::channel::Glance;
 use crate::mpi::comm::Comm;
 use crate::mpi::status::Status;
@@ -25,11 +26,20 @@ pub unsafe fn recv_glancing(
     (address, room): (*mut u8, usize),
     source: i32,
 ) -> Option<Status> {
-    if let Some(place) = kept(state, pattern) {
-        // SAFETY: the caller's promise.
-        return unsafe { recv_kept(state, place, (address, room)) };
+    if !state.engine.unexpected.is_empty() {
+        if state.engine.unexpected.is_row() {
+            // SAFETY: the caller's promise.
+            let first = unsafe { recv_first(state, pattern, (address, room)) };
+            if first.is_some() {
+                return first;
+            }
+        }
+        if let Some(place) = state.engine.unexpected.find(pattern) {
+            // SAFETY: the caller's promise.
+            return unsafe { recv_kept(state, place, (address, room)) };
+        }
     }
-    // SAFETY: as above.
+    // SAFETY: the caller's promise.
     unsafe { recv_next(state, (from, pattern), (address, room), source, None) }
 }
 
@@ -171,6 +181,35 @@ pub unsafe fn recv_glancing_any(
         }
         std::hint::spin_loop();
     }
+}
+
+/// The short message that is the first of those kept, if `pattern` wants it; `None` for any other.
+///
+/// # Safety
+/// As [`recv_glancing`].
+#[inline(never)]
+unsafe fn recv_first(state: &mut State, pattern: Pattern, (address, room): (*mut u8, usize)) -> Option<Status> {
+    let engine = &mut state.engine;
+    let (envelope, stored) = engine.unexpected.first(pattern)?;
+    let Stored::Few(len, bytes) = stored else {
+        return None;
+    };
+    let bytes = bytes.get(..usize::from(*len))?;
+    // The note with its types is for the long way.
+    if bytes.len() > room || engine.notes.is_some() {
+        return None;
+    }
+    let status = Status {
+        source: envelope.source() as i32,
+        tag: envelope.tag(),
+        error: 0,
+        bytes: bytes.len() as u64,
+        cancelled: false,
+    };
+    // SAFETY: the caller's promise; a few bytes are fewer than `few` takes.
+    unsafe { copy::few(bytes.as_ptr(), address, bytes.len()) };
+    engine.unexpected.remove_first();
+    Some(status)
 }
 
 /// The same for the message at `place`; `None` when it is too long, or not here whole.

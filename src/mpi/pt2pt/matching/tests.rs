@@ -85,11 +85,13 @@ fn check(events: &[Event]) {
             Event::Receive(context, source, tag) => {
                 let pattern = Pattern::new(context, source, tag);
                 let wanted = (i32::from(context), source, tag);
+                let first = unexpected.first(pattern).map(|(envelope, id)| (envelope, *id));
                 let place = unexpected.find(pattern);
                 let seen = place.as_ref().and_then(|place| unexpected.at(place));
                 let seen = seen.map(|(envelope, id)| (envelope, *id));
                 let taken = place.and_then(|place| unexpected.remove(place));
                 assert_eq!(seen, taken);
+                assert!(first.is_none() || first == taken, "{first:?} instead of {taken:?}");
                 assert_eq!(taken, reference.take_arrived(wanted));
                 if taken.is_none() {
                     tokens.push((posted.post(pattern, id), id));
@@ -193,7 +195,11 @@ fn what_comes_in_order_needs_no_lists_at_any_length() {
         }
         for tag in 0..count {
             assert_eq!(posted.take(Envelope::new(2, 5, tag)), Some(tag));
-            assert!(unexpected.take(Pattern::new(2, 5, tag)).is_some());
+            assert_eq!(
+                unexpected.first(Pattern::new(2, 5, tag)),
+                Some((Envelope::new(2, 5, tag), &tag))
+            );
+            assert_eq!(unexpected.remove_first(), Some((Envelope::new(2, 5, tag), tag)));
             assert!(!posted.is_long && !unexpected.is_long);
         }
     });
