@@ -219,7 +219,7 @@ def first_page(results, suite):
     used = {row["job"]: results[row["job"]] for row in rows}
     words = [verdict(row["rounds"]) for row in rows]
     bounce = results["latency"].spread("hardware", "8") if "latency" in results else None
-    moved = f", which took between {shown(bounce[0])} and {shown(bounce[1])} us in these rounds" if bounce else ""
+    moved = f", which took between {shown(bounce[0])} and {shown(bounce[1])} us in the rounds of `latency`" if bounce else ""
     return about(used) + ["", "A ratio is our cost in parts of the best other MPI's in the same round; below 1 nearmpi is better. Over a range of sizes it is",
                           "the geometric mean. The last column sets our best round against the best round of any other: the host of a virtual machine moves",
                           f"its CPUs about, and with them the way of a cache line from one to the other{moved}.",

@@ -1,14 +1,11 @@
 //! The built library and its header as a C programmer meets them: symbols, layout, interposition.
 
+mod common;
+
+use common::{library, link_library};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// The shared library that cargo built together with this test, beside it.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    test.with_file_name("libmpi.so")
-}
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -19,13 +16,6 @@ fn work(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&path).unwrap();
     path
-}
-
-/// The library under the name that programs ask for, in their folder.
-fn link_library(work: &Path) {
-    let name = work.join("libmpi.so.12");
-    let _ = std::fs::remove_file(&name);
-    std::fs::hard_link(library(), name).unwrap();
 }
 
 /// Runs a command; its output if it succeeds.

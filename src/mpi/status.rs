@@ -27,6 +27,17 @@ pub struct Status {
 }
 
 impl Status {
+    /// Of a message of `bytes` bytes that was received, or would be.
+    #[inline(always)]
+    pub const fn received(source: i32, tag: i32, bytes: usize) -> Status {
+        Status {
+            source,
+            tag,
+            error: 0,
+            bytes: bytes as u64,
+            cancelled: false,
+        }
+    }
     /// The empty status (MPI-4.1 §3.7.3).
     pub const EMPTY: Status = Status {
         source: ANY_SOURCE,

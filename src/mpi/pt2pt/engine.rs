@@ -168,13 +168,7 @@ pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
 
 /// The status of a receive, and the error when the message was longer than the buffer.
 fn received(envelope: Envelope, len: usize, room: usize) -> (Status, Option<Error>) {
-    let status = Status {
-        source: envelope.source() as i32,
-        tag: envelope.tag(),
-        error: 0,
-        bytes: len.min(room) as u64,
-        cancelled: false,
-    };
+    let status = Status::received(envelope.source() as i32, envelope.tag(), len.min(room));
     let error = (len > room).then(|| {
         let (source, tag) = (envelope.source(), envelope.tag());
         let text = format!(
@@ -303,13 +297,7 @@ impl State {
         {
             // SAFETY: `data` holds `len` bytes, the channel's promise or ours; the program owns the buffer.
             unsafe { copy::bytes(data, receive.buffer.address, len) };
-            *done = Some(Status {
-                source: envelope.source() as i32,
-                tag: envelope.tag(),
-                error: 0,
-                bytes: len as u64,
-                cancelled: false,
-            });
+            *done = Some(Status::received(envelope.source() as i32, envelope.tag(), len));
             return;
         }
         self.fill_other(key, envelope, data, len);

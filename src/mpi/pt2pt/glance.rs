@@ -106,13 +106,7 @@ unsafe fn recv_next(
             }
             // SAFETY: the caller's promise.
             let (envelope, len) = unsafe { state.gather(from, pattern, (address, room)) }?;
-            return Some(Status {
-                source,
-                tag: envelope.tag(),
-                error: 0,
-                bytes: len as u64,
-                cancelled: false,
-            });
+            return Some(Status::received(source, envelope.tag(), len));
         }
         // SAFETY: the caller's promise.
         Glance::Other => return unsafe { recv_asked(state, (from, pattern), (address, room), source) },
@@ -136,13 +130,7 @@ unsafe fn recv_next(
     if let Some(left) = left {
         engine.glances.paid(left);
     }
-    Some(Status {
-        source,
-        tag: envelope.tag(),
-        error: 0,
-        bytes: len as u64,
-        cancelled: false,
-    })
+    Some(Status::received(source, envelope.tag(), len))
 }
 
 /// As [`recv_glancing`], from any member of `comm`'s peers, which are looked at in turn: the first is the one behind the last
@@ -199,13 +187,7 @@ unsafe fn recv_first(state: &mut State, pattern: Pattern, (address, room): (*mut
     if bytes.len() > room || engine.notes.is_some() {
         return None;
     }
-    let status = Status {
-        source: envelope.source() as i32,
-        tag: envelope.tag(),
-        error: 0,
-        bytes: bytes.len() as u64,
-        cancelled: false,
-    };
+    let status = Status::received(envelope.source() as i32, envelope.tag(), bytes.len());
     // SAFETY: the caller's promise; a few bytes are fewer than `few` takes.
     unsafe { copy::few(bytes.as_ptr(), address, bytes.len()) };
     engine.unexpected.remove_first();
@@ -229,13 +211,7 @@ unsafe fn recv_kept(state: &mut State, place: Place, (address, room): (*mut u8, 
     // SAFETY: the caller's promise.
     unsafe { copy::bytes(bytes.as_ptr(), address, len) };
     engine.unexpected.remove(place);
-    Some(Status {
-        source: envelope.source() as i32,
-        tag: envelope.tag(),
-        error: 0,
-        bytes: len as u64,
-        cancelled: false,
-    })
+    Some(Status::received(envelope.source() as i32, envelope.tag(), len))
 }
 
 /// The same for a synchronous message that is next in the ring from `from`; its sender is told.
@@ -261,11 +237,5 @@ unsafe fn recv_asked(
     // What is wrong with the ring to the sender, if anything, the next message there finds as well.
     let _ = engine.channel.finish_offer(from, asked.id);
     engine.channel.consume(from);
-    Some(Status {
-        source,
-        tag: envelope.tag(),
-        error: 0,
-        bytes: len as u64,
-        cancelled: false,
-    })
+    Some(Status::received(source, envelope.tag(), len))
 }

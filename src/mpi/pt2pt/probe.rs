@@ -127,11 +127,5 @@ impl State {
 }
 
 fn status(envelope: Envelope, len: usize) -> Status {
-    Status {
-        source: envelope.source() as i32,
-        tag: envelope.tag(),
-        error: 0,
-        bytes: len as u64,
-        cancelled: false,
-    }
+    Status::received(envelope.source() as i32, envelope.tag(), len)
 }

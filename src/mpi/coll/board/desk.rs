@@ -9,7 +9,7 @@ use crate::shm::waiting::Item;
 use std::rc::Rc;
 
 /// Pieces of scratch memory begin on multiples of this.
-const LINE: usize = 64;
+pub const LINE: usize = 64;
 
 /// More pieces than these are not looked through before it is known which are read no more.
 const MANY: usize = 64;
@@ -99,18 +99,23 @@ impl Desk {
     pub fn place(&mut self, len: usize, turn: u64, boards: &Rc<Boards>) -> Option<usize> {
         self.lying.retain(|piece| piece.boards.through() < piece.turn);
         if self.lying.len() > MANY {
-            self.lying.retain(|piece| piece.boards.look_through() < piece.turn);
+            self.look();
         }
         self.take(len, turn, boards).or_else(|| {
-            self.lying.retain(|piece| piece.boards.look_through() < piece.turn);
+            self.look();
             self.take(len, turn, boards)
         })
     }
 
     /// Whether there is room for `len` bytes already.
     pub fn has_room(&mut self, len: usize) -> bool {
-        self.lying.retain(|piece| piece.boards.look_through() < piece.turn);
+        self.look();
         self.gap(len).is_some()
+    }
+
+    /// Looks at the boards of all who read, and forgets what they are through with.
+    fn look(&mut self) {
+        self.lying.retain(|piece| piece.boards.look_through() < piece.turn);
     }
 
     /// A place for `len` bytes, and its number among all.
@@ -126,6 +131,7 @@ impl Desk {
         (from + len <= SCRATCH).then_some((from, index))
     }
 
+    /// Takes a place for `len` bytes that are read in `turn`, if there is one.
     fn take(&mut self, len: usize, turn: u64, boards: &Rc<Boards>) -> Option<usize> {
         let (from, index) = self.gap(len)?;
         let to = (from + len).next_multiple_of(LINE);

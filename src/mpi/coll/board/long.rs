@@ -6,6 +6,7 @@
 //! so that no rank is read by all at once.
 #![allow(unsafe_code)]
 
+use super::desk::LINE;
 use super::far::{Offer, Reader, WHOLE};
 use super::moves::keep;
 use super::{ENTRY, LONGEST, Turn, Where};
@@ -37,7 +38,7 @@ impl Where<'_> {
     fn present_blocks(&self, hold: &mut Hold, turn: &Turn, blocks: &Blocks, copied: bool) -> Result<Option<Offer>> {
         let ranks = self.comm.size();
         // Blocks begin with a line: copies that do not are slower.
-        let table = (ranks as usize * ENTRY).next_multiple_of(64);
+        let table = (ranks as usize * ENTRY).next_multiple_of(LINE);
         let total: usize = self.others().map(|rank| blocks.buffer(rank).len()).sum();
         if total > self.near || total + table > LONGEST {
             let offer = Offer::blocks(blocks, ranks, copied, self.others());
