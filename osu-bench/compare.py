@@ -24,9 +24,11 @@ import tempfile
 import time
 import tomllib
 
-from outcome import Result, cachegrind, failed_validation, geometric_mean, parse, shown
+from outcome import Result, cachegrind, failed_validation, geometric_mean, parse, shown, states, steady
+from tables import line
 
 HERE = pathlib.Path(__file__).resolve().parent
+TRIES = 4  # of a run, until the host of a virtual machine leaves the CPUs where they are
 ALL = "nearmpi,mpich5,mpich4,impi,ompi5"
 
 
@@ -68,6 +70,12 @@ class Mpis:
         environment = dict(environment, **dict(setting.split("=", 1) for setting in settings if not setting.startswith("-")))
         options += [setting for setting in settings if setting.startswith("-")]
         return [launcher, *crowd, "-n", str(job["np"]), *tool, str(program), *options], environment
+
+    def bounce(self):
+        """us that a cache line takes from one CPU to another just now; None where there is one CPU, or limits.c was not built."""
+        if self.cpus < 2 or not (self.binaries / "mpich" / "limits").exists():
+            return None
+        return parse(self.run("hardware", {"hardware": "bounce", "program": "limits"}, 10)[0] or "").get("8", [None])[0]
 
     def version(self, name):
         """What the library says of itself; it also proves that the right one is loaded."""
@@ -117,33 +125,60 @@ def end(child):
 
 
 def measure(mpis, job, rounds, say, patience=60.0):
-    """Rounds of a job; an MPI that failed or did not end is not tried again. -> rounds, {mpi: why}."""
-    names, done, failed, seconds = job["mpis"], [], {}, {}
-    for number in range(rounds):
-        one = {}
+    """Rounds of a job -> rounds, what a cache line took in each, {mpi: why}. An MPI that failed or did not end is not tried again.
+
+    A cache line is timed before and after each run. A run during which that changed, or that had it otherwise than the runs
+    before it in its round, is done again; a round that cannot be had like this counts only when there is no other.
+    """
+    names, failed, seconds, kept, moved = job["mpis"], {}, {}, [], []
+    bounce = (lambda: None) if job.get("tool") else mpis.bounce
+    before = bounce()
+    for number in range(2 * rounds):
+        if len(kept) == rounds or set(names) <= set(failed):
+            break
+        one, bounces = {}, []
         for name in names[number % len(names):] + names[:number % len(names)]:  # each is first in turn
-            if name in failed:
-                continue
-            begin = time.monotonic()
-            say(f"round {number + 1} of {rounds}: {name}")
-            out, why = mpis.run(name, job, job.get("timeout", patience))
-            if out is None:
-                rows = {}
-            elif job.get("tool"):
-                counted = cachegrind(why)
-                rows = {"all": [counted[what] for what in job["values"] if what in counted]}
+            for _ in range(TRIES):
+                if name in failed:
+                    break
+                begin = time.monotonic()
+                say(f"round {len(kept) + 1} of {rounds}: {name}")
+                out, why = mpis.run(name, job, job.get("timeout", patience))
+                took, after = time.monotonic() - begin, bounce()
+                around, before = [before, after], after
+                if not (rows := rows_of(job, out, why)):
+                    failed[name] = why if out is None else "no numbers in its output"
+                    say(f"round {len(kept) + 1}: {name}: {failed[name]}", keep=True)
+                    break
+                one[name] = rows
+                seconds.setdefault(name, []).append(took)
+                if steady(bounces + around):
+                    bounces += around
+                    break
             else:
-                rows = parse(out)
-                job["head"] = [line for line in out.splitlines() if line.startswith("#")][-1:]
-            if not any(rows.values()):
-                failed[name] = why if out is None else "no numbers in its output"
-                say(f"round {number + 1}: {name}: {failed[name]}", keep=True)
-                continue
-            one[name] = rows
-            seconds.setdefault(name, []).append(time.monotonic() - begin)
-        done.append(one)
+                bounces = None
+                break
+        if bounces is None:
+            moved.append((one, None))
+        else:
+            known = [bounce for bounce in bounces if bounce]
+            kept.append((one, round(statistics.median(known), 4) if known else None))
     job["seconds"] = {name: round(max(took), 1) for name, took in seconds.items()}
-    return done, failed
+    kept = kept or moved
+    return [one for one, _ in kept], [bounce for _, bounce in kept], failed
+
+
+def rows_of(job, out, err):
+    """What a run printed, {key: [values]}; empty when nothing."""
+    if out is None:
+        return {}
+    if job.get("tool"):
+        counted = cachegrind(err)
+        rows = {"all": [counted[what] for what in job["values"] if what in counted]}
+    else:
+        rows = parse(out)
+        job["head"] = [text for text in out.splitlines() if text.startswith("#")][-1:]
+    return rows if any(rows.values()) else {}
 
 
 def table(result):
@@ -152,13 +187,13 @@ def table(result):
     wide = max(12, *(len(name) + 5 for name in result.names()))
     print(f"{'size':<10}" + "".join(f"{name:>{wide}}" for name in result.names()) + "".join(f"{'vs ' + name:>{wide}}" for name in others))
     for key in result.keys():
-        line = f"{key:<10}" + "".join(f"{shown(result.median(name, key)):>{wide}}" for name in [ours] + others)
+        row = f"{key:<10}" + "".join(f"{shown(result.median(name, key)):>{wide}}" for name in [ours] + others)
         for name in others:
             costs = result.costs(key, against=name)
             if costs:
                 ratios[name, key] = statistics.median(costs)
-            line += f"{shown(ratios.get((name, key))):>{wide}}"
-        print(line)
+            row += f"{shown(ratios.get((name, key))):>{wide}}"
+        print(row)
     means = [geometric_mean([ratio for (peer, _), ratio in ratios.items() if peer == name]) for name in others]
     print(f"{'mean':<10}" + " " * wide * len(result.names()) + "".join(f"{shown(mean):>{wide}}" for mean in means))
     return ratios
@@ -182,18 +217,20 @@ def one(mpis, args):
     """Compares under one benchmark; 1 when something failed or a limit was missed."""
     job = {"program": args.benchmark, "options": shlex.join(args.options), "np": args.np, "mpis": args.mpi.split(",")}
     say = Progress()
-    rounds, failed = measure(mpis, job, args.rounds, say, args.timeout)
+    rounds, bounces, failed = measure(mpis, job, args.rounds, say, args.timeout)
     say("")
     job["values"] = ["MB/s" if "MB/s" in "".join(job.get("head", [])) else "us"]
-    result = Result(job, rounds)
-    print(f"\n{args.benchmark} {job['options']} on {args.np} ranks, median of {args.rounds} rounds, {job['values'][0]}")
-    ratios, missed = table(result), 0
-    for rule in args.at_most:
-        peer, size, limit = rule.rsplit(":", 2)
-        ratio = ratios.get((peer, size))
-        good = ratio is not None and ratio <= float(limit)
-        missed += not good
-        print(f"{'kept' if good else 'MISSED'}: {peer} at {size}: {shown(ratio)}, at most {limit}")
+    print(f"\n{args.benchmark} {job['options']} on {args.np} ranks, {job['values'][0]}")
+    missed = 0
+    for state, part in Result(job, rounds, bounces).split(states(bounces)):
+        print(f"\nmedian of {len(part.rounds)} rounds" + (f"; a cache line from one CPU to the other: {line(state)}" if state else ""))
+        ratios = table(part)
+        for rule in args.at_most:
+            peer, size, limit = rule.rsplit(":", 2)
+            ratio = ratios.get((peer, size))
+            good = ratio is not None and ratio <= float(limit)
+            missed += not good
+            print(f"{'kept' if good else 'MISSED'}: {peer} at {size}: {shown(ratio)}, at most {limit}")
     return 1 if missed or failed else 0
 
 
@@ -237,14 +274,14 @@ def suite(mpis, args):
             if base not in versions:
                 versions[base] = mpis.version(base)
         begin = time.monotonic()
-        rounds, failed = measure(mpis, job, args.rounds or job["rounds"], say, args.timeout) if job["mpis"] else ([], {})
+        rounds, bounces, failed = measure(mpis, job, args.rounds or job["rounds"], say, args.timeout) if job["mpis"] else ([], [], {})
         text = words(pathlib.Path(args.prefix), job["text"], args.binaries) if "text" in job else ""
         took = time.monotonic() - begin
         say(f"{took:.0f} s" + (f", failed: {', '.join(failed)}" if failed else ""), keep=True)
         commands = {name: mpis.command(name, job) for name in job["mpis"]}
         strip = lambda text: neutral(text, {args.peer_dir: "PEERS", args.prefix: "PREFIX", args.binaries: "BINARIES"})
         record = {
-            "job": job, "rounds": rounds, "failed": {name: strip(why) for name, why in failed.items()},
+            "job": job, "rounds": rounds, "bounces": bounces, "failed": {name: strip(why) for name, why in failed.items()},
             "machine": machine(), "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
             "commit": args.commit, "versions": {name: versions[name] for name in versions if name in {n.split("+")[0] for n in job["mpis"]}},
             "commands": {name: strip(shlex.join(made[0])) for name, made in commands.items() if made}, "text": strip(text),

@@ -60,11 +60,41 @@ def order(key):
     return (0, float(key), "") if NUMBER.match(key) else (1, 0.0, key)
 
 
-class Result:
-    """One job's rounds, read or measured: {mpi: {key: [values]}} a round."""
+def steady(bounces):
+    """Whether the CPUs stayed where they were: no two of these times of a cache line are a factor of two apart."""
+    known = list(filter(None, bounces))
+    return not known or max(known) < 2 * min(known)
 
-    def __init__(self, job, rounds, **rest):
+
+def states(bounces):
+    """How near the CPUs were to each other: [(least, most)] of the times of a cache line, cut where one is 1.5 times the one before.
+
+    None is a state too: rounds of which no such time is known.
+    """
+    bounces, cut = list(bounces), []
+    for bounce in sorted(filter(None, bounces)):
+        if cut and bounce < 1.5 * cut[-1][1]:
+            cut[-1] = (cut[-1][0], bounce)
+        else:
+            cut.append((bounce, bounce))
+    return cut + [None] * any(not bounce for bounce in bounces)
+
+
+class Result:
+    """One job's rounds, read or measured: {mpi: {key: [values]}} a round. `bounces`: us that a cache line took in each."""
+
+    def __init__(self, job, rounds, bounces=(), **rest):
         self.job, self.rounds, self.rest = job, rounds, rest
+        self.bounces = list(bounces) or [None] * len(rounds)
+
+    def within(self, state):
+        """The rounds of one of the `states` alone."""
+        kept = [at for at, bounce in enumerate(self.bounces) if (state[0] <= bounce <= state[1] if state and bounce else state == bounce)]
+        return Result(self.job, [self.rounds[at] for at in kept], [self.bounces[at] for at in kept], **self.rest)
+
+    def split(self, every):
+        """[(state, its rounds)] of those of the states that have any."""
+        return [(state, part) for state in every if (part := self.within(state)).rounds]
 
     def names(self):
         return self.job["mpis"]
@@ -114,15 +144,6 @@ class Result:
             if mine and theirs:
                 ratios.append(max(theirs) / mine if higher else mine / min(theirs))
         return ratios
-
-    def cost_at_best(self, key, column=0):
-        """The same of everyone's best round, for machines whose CPUs are now near each other and now far; None without."""
-        higher = higher_is_better(self.job["values"][column])
-        at = {name: (max if higher else min)(values) for name in [self.ours()] + self.peers() if (values := self.values(name, key, column))}
-        mine = at.pop(self.ours(), None)
-        if not mine or not any(at.values()):
-            return None
-        return max(at.values()) / mine if higher else mine / min(filter(None, at.values()))
 
     def best(self, key, column=0):
         """The peer with the best median."""

@@ -6,6 +6,7 @@ Everything is computed again from the rounds, so a page never says more than the
 import argparse
 import csv
 import io
+import itertools
 import json
 import pathlib
 import statistics
@@ -15,8 +16,8 @@ import tempfile
 import tomllib
 
 import papers
-from outcome import Result, geometric_mean, shown, verdict
-from tables import at, hardware, named, size, spread, summary, table, versions
+from outcome import Result, geometric_mean, shown, states, verdict
+from tables import at, hardware, line, named, size, spread, summary, table, versions
 
 HERE = pathlib.Path(__file__).resolve().parent
 COMMAND = "osu-bench/compare"
@@ -50,7 +51,6 @@ def headline(results, entry):
     if not rounds:
         return None
     medians = {key: statistics.median(result.costs(key, column)) for key in keys if result.costs(key, column)}
-    at_best = [cost for key in keys if (cost := result.cost_at_best(key, column))]
     single = len(medians) == 1 and next(iter(medians))
     best = result.best(single, column) if single else None
     unit = result.job["values"][column]
@@ -58,19 +58,37 @@ def headline(results, entry):
         "what": entry["what"], "job": entry["job"], "ratio": statistics.median(rounds), "rounds": rounds, "goal": entry.get("goal"),
         "ours": f"{shown(result.median(result.ours(), single, column))} {unit}" if single else "",
         "theirs": f"{shown(result.median(best, single, column))} {unit} ({named(best)})" if single else "",
-        "at best": geometric_mean(at_best),
         "worst": "" if single else f"{shown(max(medians.values()))} at {size(max(medians, key=medians.get))}",
     }
 
 
+def ways(results):
+    """How near the CPUs were to each other in all these rounds, the nearest first."""
+    return states(bounce for result in results.values() for bounce in result.bounces)
+
+
+def usual(results):
+    """Each result without the rounds in which the CPUs were otherwise placed than in most of its rounds."""
+    every = ways(results)
+    return {name: max((part for _, part in result.split(every)), key=lambda part: len(part.rounds), default=result) for name, result in results.items()}
+
+
 def headlines(results, suite):
-    rows = [row for entry in suite["headline"] if (row := headline(results, entry))]
-    lines = ["| what | nearmpi | best of the others | ratio | of the rounds | worst size | best rounds |", "|---|--:|--:|--:|--:|--:|--:|"]
-    for row in rows:
-        word = verdict(row["rounds"])
-        ratio = f"**{shown(row['ratio'])}** {word}" if word != "better" else shown(row["ratio"])
-        lines.append(f"| {row['what']} | {row['ours']} | {row['theirs']} | {ratio} | {spread(row['rounds'])} | {row['worst']} | {shown(row['at best'])} |")
-    return lines, rows
+    """Tables, one for each way in which the CPUs lay; the jobs they are made of."""
+    entries = suite["headline"]
+    used = {entry["job"]: results[entry["job"]] for entry in entries if entry["job"] in results}
+    lines = []
+    for state in ways(used):
+        rows = [row for entry in entries if (row := headline({name: part for name in used if (part := used[name].within(state)).rounds}, entry))]
+        words = [verdict(row["rounds"]) for row in rows]
+        lines += [f"A cache line from one CPU to the other: **{line(state)}**. Of these {len(rows)}, {words.count('better')} are better in every round, "
+                  f"{words.count('level')} level, {words.count('worse')} worse.", "",
+                  "| what | nearmpi | best of the others | ratio | of the rounds | worst size |", "|---|--:|--:|--:|--:|--:|"]
+        for row, word in zip(rows, words):
+            ratio = f"**{shown(row['ratio'])}** {word}" if word != "better" else shown(row["ratio"])
+            lines.append(f"| {row['what']} | {row['ours']} | {row['theirs']} | {ratio} | {spread(row['rounds'])}, {len(row['rounds'])} | {row['worst']} |")
+        lines.append("")
+    return lines, used
 
 
 def about(results):
@@ -94,22 +112,25 @@ def page(results, suite, figures):
     lines += ["", "Every MPI runs in turn in each round. A ratio is our cost in parts of the best other MPI's in the same round: below 1",
               "is better for us, for bandwidths too. Shown are medians over the rounds; the spread is the least and the most of the",
               "rounds. *better* and **worse**: every round says so; *level*: the rounds differ. The best of the others is in italics.",
-              "`nearmpi WAY=1` ran with the setting NEARMPI_WAY=1. *Best rounds*: our best round in parts of the best round of any other MPI; on",
-              "a virtual machine whose CPUs the host moves about, now near each other and now far, it says more than the median of a few rounds.",
+              "`nearmpi WAY=1` ran with the setting NEARMPI_WAY=1. *Line*: what a cache line takes from one CPU to the other, measured before and",
+              "after every run. The host of a virtual machine moves its CPUs about, now near each other and now far: a run during which that",
+              "changed is done again, a round is of one state, and rounds of different states are never mixed.",
               "", "## In short", ""]
+    every = ways(results)
     lines += headlines(results, suite)[0]
-    lines += ["", "## Every benchmark", "", "| benchmark | ranks | sizes better | level | worse | mean ratio | worst ratio |",
-              "|---|--:|--:|--:|--:|--:|--:|"]
+    lines += ["## Every benchmark", "", "| benchmark | ranks | line | rounds | sizes better | level | worse | mean ratio | worst ratio |",
+              "|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
     for name, result in results.items():
         if not result.peers():
             continue
-        for column, unit in enumerate(result.job["values"]):
-            s = summary(result, column)
-            if s["mean"] is None:
-                continue
-            link = f"[{name}](#{name})" + (f", {unit}" if len(result.job["values"]) > 1 else "")
-            worst = shown(s["most"]) + at(s["worst"], result.job["x"])
-            lines.append(f"| {link} | {result.job['np']} | {s['better']} | {s['level']} | {s['worse']} | {shown(s['mean'])} | {worst} |")
+        for state, part in result.split(every):
+            for column, unit in enumerate(result.job["values"]):
+                s = summary(part, column)
+                if s["mean"] is None:
+                    continue
+                link = f"[{name}](#{name})" + (f", {unit}" if len(result.job["values"]) > 1 else "")
+                worst = shown(s["most"]) + at(s["worst"], result.job["x"])
+                lines.append(f"| {link} | {result.job['np']} | {line(state)} | {len(part.rounds)} | {s['better']} | {s['level']} | {s['worse']} | {shown(s['mean'])} | {worst} |")
     for name, result in results.items():
         if "text" in result.job:
             lines += ["", f"## {name}", "", f"{result.job['about']} {result.rest['date']}.", "", f"`{result.job['text']}`", "", "```", result.rest["text"].rstrip(), "```"]
@@ -121,12 +142,15 @@ def page(results, suite, figures):
         for figure in figures:
             if figure["of"] == name:
                 lines += [f"![{figure['title']}]({figure['name']}.svg)", ""]
-        if len([mpi for mpi in result.names() if any(mpi in one for one in result.rounds)]) == 1:
-            lines += [table(result), ""]
-            continue
-        for column, unit in enumerate(result.job["values"]):
-            if any(result.values(mpi, key, column) for mpi in result.names() for key in result.keys()):
-                lines += [f"{unit}:", "", table(result, column), ""]
+        for state, part in result.split(every):
+            if state:
+                lines += [f"Line {line(state)}, {len(part.rounds)} round{'s' * (len(part.rounds) > 1)}:", ""]
+            if len([mpi for mpi in part.names() if any(mpi in one for one in part.rounds)]) == 1:
+                lines += [table(part), ""]
+                continue
+            for column, unit in enumerate(part.job["values"]):
+                if any(part.values(mpi, key, column) for mpi in part.names() for key in part.keys()):
+                    lines += [f"{unit}:", "", table(part, column), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -134,17 +158,19 @@ def sheet(results):
     """results.csv: every median with its spread."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["benchmark", "ranks", "size", "unit", "mpi", "median", "least", "most", "rounds", "ratio to the best", "least ratio", "most ratio"])
-    for name, result in results.items():
-        for column, unit in enumerate(result.job["values"]):
+    writer.writerow(["benchmark", "ranks", "line us", "size", "unit", "mpi", "median", "least", "most", "rounds",
+                     "ratio to the best", "least ratio", "most ratio"])
+    every = ways(results)
+    for name, whole in results.items():
+        for (state, result), (column, unit) in itertools.product(whole.split(every), enumerate(whole.job["values"])):
             for key in result.keys():
                 costs = result.costs(key, column)
                 for mpi in result.names():
                     values = result.values(mpi, key, column)
                     if values:
                         ratio = [f"{x:.3f}" for x in (statistics.median(costs), min(costs), max(costs))] if costs and mpi == result.ours() else ["", "", ""]
-                        writer.writerow([name, result.job["np"], key, unit, mpi, f"{statistics.median(values):.6g}", f"{min(values):.6g}",
-                                         f"{max(values):.6g}", len(values)] + ratio)
+                        writer.writerow([name, result.job["np"], f"{statistics.median(result.bounces):.3g}" if state else "", key, unit, mpi,
+                                         f"{statistics.median(values):.6g}", f"{min(values):.6g}", f"{max(values):.6g}", len(values)] + ratio)
     return out.getvalue()
 
 
@@ -153,14 +179,16 @@ def sheet(results):
 def notes(result):
     """What every figure says of its origin."""
     words = [named(name) + ": " + text for name, text in versions(result).items()]
-    lines, line = [], ""
+    lines, text = [], ""
     for word in words:
-        if line and len(line) + len(word) > 150:
-            lines.append(line)
-            line = ""
-        line += ("; " if line else "") + word
+        if text and len(text) + len(word) > 150:
+            lines.append(text)
+            text = ""
+        text += ("; " if text else "") + word
     command = next(iter(result.rest["commands"].values()), "")
-    return [hardware(result)[:170], *lines, line, f"{len(result.rounds)} rounds in turn, {result.rest['date']}, commit {result.rest['commit']}; median, least and most",
+    bounce = next(iter(states(result.bounces)), None)
+    where = f", a cache line between the CPUs {line(bounce)}" if bounce else ""
+    return [hardware(result)[:170], *lines, text, f"{len(result.rounds)} rounds in turn{where}, {result.rest['date']}, commit {result.rest['commit']}; median, least and most",
             command[:170]]
 
 
@@ -215,15 +243,10 @@ def replace(text, name, lines):
 
 def first_page(results, suite):
     """What README.md says of the results."""
-    shown_lines, rows = headlines(results, suite)
-    used = {row["job"]: results[row["job"]] for row in rows}
-    words = [verdict(row["rounds"]) for row in rows]
-    bounce = results["latency"].spread("hardware", "8") if "latency" in results else None
-    moved = f", which took between {shown(bounce[0])} and {shown(bounce[1])} us in the rounds of `latency`" if bounce else ""
+    lines, used = headlines(results, suite)
     return about(used) + ["", "A ratio is our cost in parts of the best other MPI's in the same round; below 1 nearmpi is better. Over a range of sizes it is",
-                          "the geometric mean. The last column sets our best round against the best round of any other: the host of a virtual machine moves",
-                          f"its CPUs about, and with them the way of a cache line from one to the other{moved}.",
-                          f"Of these {len(words)}, {words.count('better')} are better in every round, {words.count('level')} level, {words.count('worse')} worse.", ""] + shown_lines
+                          "the geometric mean; beside it the least and the most of the rounds, and how many there were. The host of a virtual machine moves its",
+                          "CPUs about, now two threads of one core and now two cores, so rounds are sorted by what a cache line takes between them.", ""] + lines[:-1]
 
 
 def main():
@@ -235,7 +258,8 @@ def main():
     if not results:
         sys.exit(f"report: no data in {args.results / 'data'}; scripts/bench suite makes some")
     suite = tomllib.loads((HERE / "suite.toml").read_text())
-    figures = [figure for name, result in results.items() for figure in figures_of(name, result)]
+    most = usual(results)
+    figures = [figure for name, result in most.items() for figure in figures_of(name, result)]
     if args.plot:
         draw(figures, args.plot, args.results)
     (args.results / "README.md").write_text(page(results, suite, figures if args.plot else []))
@@ -244,7 +268,7 @@ def main():
     if args.results.resolve() == (root / "results").resolve():  # other folders are for trying out
         readme = root / "README.md"
         readme.write_text(replace(readme.read_text(), "results", first_page(results, suite)))
-        (root / "docs" / "papers.md").write_text(papers.page(results))
+        (root / "docs" / "papers.md").write_text(papers.page(most))
     print(f"report: {len(results)} benchmarks, {len(figures)} figures in {args.results}")
 
 

@@ -25,6 +25,11 @@ def spread(values):
     return f"{shown(min(values))} to {shown(max(values))}" if values else "-"
 
 
+def line(state):
+    """What a cache line took from one CPU to the other."""
+    return f"{state[0]:.2g} to {state[1]:.2g} us" if state else "not known"
+
+
 def hardware(result):
     """The machine in a sentence."""
     m = result.rest["machine"]
@@ -54,7 +59,7 @@ def table(result, column=0, keys=None):
     if len(columns) == 1 and len(result.job["values"]) > 1:
         return alone(result, columns[0], keys)
     x = "" if result.keys() == ["all"] else result.job["x"]
-    head = [x, *map(named, columns)] + (["ratio to the best", "of the rounds", "", "best rounds"] if peers else [])
+    head = [x, *map(named, columns)] + (["ratio to the best", "of the rounds", ""] if peers else [])
     lines = ["| " + " | ".join(head) + " |", "|" + "--:|" * len(head)]
     for key in result.keys():
         if keys and key not in keys:
@@ -67,7 +72,7 @@ def table(result, column=0, keys=None):
         if peers:
             costs = result.costs(key, column)
             word = verdict(costs)
-            cells += [shown(statistics.median(costs)) if costs else "-", spread(costs), "**worse**" if word == "worse" else word, shown(result.cost_at_best(key, column))]
+            cells += [shown(statistics.median(costs)) if costs else "-", spread(costs), "**worse**" if word == "worse" else word]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
