@@ -330,33 +330,23 @@ impl<B: Bytes> Channel<B> {
     /// its slot, or lets it be.
     #[inline(always)]
     pub fn glance(&self, from: u32) -> Glance {
+        read(&self.rings[from as usize])
+    }
+
+    /// As [`Channel::glance`], up to `left` times, until something is there: with the looks that are left then.
+    #[inline(always)]
+    pub fn look_out(&self, from: u32, mut left: u32) -> Option<(Glance, u32)> {
         let ring = &self.rings[from as usize];
-        match ring.peek() {
-            None => Glance::Nothing,
-            Some(Header {
-                kind: kind::INLINE,
-                len,
-                ..
-            }) if len as usize <= INLINE => Glance::Whole {
-                envelope: ring.envelope(),
-                data: ring.payload(),
-                len: len as usize,
-                outside: 0,
-            },
-            Some(Header {
-                kind: kind::BYTES, len, ..
-            }) => match ring.bytes(len) {
-                Ok(data) => Glance::Whole {
-                    envelope: ring.envelope(),
-                    data: data.as_ptr(),
-                    len: len as usize,
-                    outside: len,
-                },
-                Err(Junk) => Glance::Other,
-            },
-            Some(Header { kind: kind::PART, .. }) => Glance::Part,
-            Some(_) => Glance::Other,
+        while left > 0 {
+            left -= 1;
+            // Without a pause each look takes the line away from the sender, which is filling it.
+            std::hint::spin_loop();
+            match read(ring) {
+                Glance::Nothing => {}
+                glance => return Some((glance, left)),
+            }
         }
+        None
     }
 
     /// The part of a message that the ring from `from` stands at, with the message's envelope; it lies there until
@@ -541,5 +531,36 @@ impl<B: Bytes> Channel<B> {
         if bell.ring(self.barriers) {
             futex::wake_all(bell.word());
         }
+    }
+}
+
+/// What the next slot of `ring` shows.
+#[inline(always)]
+fn read(ring: &Consumer) -> Glance {
+    match ring.peek() {
+        None => Glance::Nothing,
+        Some(Header {
+            kind: kind::INLINE,
+            len,
+            ..
+        }) if len as usize <= INLINE => Glance::Whole {
+            envelope: ring.envelope(),
+            data: ring.payload(),
+            len: len as usize,
+            outside: 0,
+        },
+        Some(Header {
+            kind: kind::BYTES, len, ..
+        }) => match ring.bytes(len) {
+            Ok(data) => Glance::Whole {
+                envelope: ring.envelope(),
+                data: data.as_ptr(),
+                len: len as usize,
+                outside: len,
+            },
+            Err(Junk) => Glance::Other,
+        },
+        Some(Header { kind: kind::PART, .. }) => Glance::Part,
+        Some(_) => Glance::Other,
     }
 }

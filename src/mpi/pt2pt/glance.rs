@@ -26,30 +26,31 @@ pub unsafe fn recv_glancing(
     (address, room): (*mut u8, usize),
     source: i32,
 ) -> Option<Status> {
-    if !state.engine.unexpected.is_empty() {
-        if state.engine.unexpected.is_row() {
-            // SAFETY: the caller's promise.
-            let first = unsafe { recv_first(state, pattern, (address, room)) };
-            if first.is_some() {
-                return first;
-            }
-        }
-        if let Some(place) = state.engine.unexpected.find(pattern) {
-            // SAFETY: the caller's promise.
-            return unsafe { recv_kept(state, place, (address, room)) };
-        }
+    // The loop of looks shall have the registers: nothing comes back to it from here.
+    match state.engine.unexpected.is_empty() {
+        // SAFETY: the caller's promise.
+        true => unsafe { recv_next(state, (from, pattern), (address, room), source, None) },
+        // SAFETY: the caller's promise.
+        false => unsafe { recv_behind(state, (from, pattern), (address, room), source) },
     }
-    // SAFETY: the caller's promise.
-    unsafe { recv_next(state, (from, pattern), (address, room), source, None) }
 }
 
-/// Where a message is kept that `pattern` wants.
-#[inline(always)]
-fn kept(state: &mut State, pattern: Pattern) -> Option<Place> {
-    let unexpected = &mut state.engine.unexpected;
-    match unexpected.is_empty() {
-        true => None,
-        false => unexpected.find(pattern),
+/// As [`recv_glancing`], where messages are kept.
+///
+/// # Safety
+/// As [`recv_glancing`].
+#[inline(never)]
+unsafe fn recv_behind(
+    state: &mut State,
+    (from, pattern): (u32, Pattern),
+    (address, room): (*mut u8, usize),
+    source: i32,
+) -> Option<Status> {
+    match state.engine.unexpected.find(pattern) {
+        // SAFETY: the caller's promise.
+        Some(place) => unsafe { recv_kept(state, place, (address, room)) },
+        // SAFETY: the caller's promise.
+        None => unsafe { recv_next(state, (from, pattern), (address, room), source, None) },
     }
 }
 
@@ -57,21 +58,15 @@ fn kept(state: &mut State, pattern: Pattern) -> Option<Place> {
 #[inline(always)]
 fn look_out(engine: &mut Engine, from: u32, room: usize) -> Option<(Glance, u32)> {
     let looks = engine.glances.granted(|| engine.channel.is_here(from));
-    let mut left = match engine.channel.is_flushed() {
+    let looks = match engine.channel.is_flushed() {
         true => engine.glances.longer(looks, room),
         false => looks,
     };
-    while left > 0 {
-        left -= 1;
-        // Without a pause each look takes the line away from the sender, which is filling it.
-        std::hint::spin_loop();
-        match engine.channel.glance(from) {
-            Glance::Nothing => {}
-            glance => return Some((glance, left)),
-        }
+    let seen = engine.channel.look_out(from, looks);
+    if seen.is_none() {
+        engine.glances.lost();
     }
-    engine.glances.lost();
-    None
+    seen
 }
 
 /// As [`recv_glancing`], where no such message is kept. What is in the ring has been waited for with `left` looks left, or
@@ -145,7 +140,9 @@ pub unsafe fn recv_glancing_any(
     pattern: Pattern,
     (address, room): (*mut u8, usize),
 ) -> Option<Status> {
-    if let Some(place) = kept(state, pattern) {
+    if !state.engine.unexpected.is_empty()
+        && let Some(place) = state.engine.unexpected.find(pattern)
+    {
         // SAFETY: the caller's promise.
         return unsafe { recv_kept(state, place, (address, room)) };
     }
@@ -171,30 +168,7 @@ pub unsafe fn recv_glancing_any(
     }
 }
 
-/// The short message that is the first of those kept, if `pattern` wants it; `None` for any other.
-///
-/// # Safety
-/// As [`recv_glancing`].
-#[inline(never)]
-unsafe fn recv_first(state: &mut State, pattern: Pattern, (address, room): (*mut u8, usize)) -> Option<Status> {
-    let engine = &mut state.engine;
-    let (envelope, stored) = engine.unexpected.first(pattern)?;
-    let Stored::Few(len, bytes) = stored else {
-        return None;
-    };
-    let bytes = bytes.get(..usize::from(*len))?;
-    // The note with its types is for the long way.
-    if bytes.len() > room || engine.notes.is_some() {
-        return None;
-    }
-    let status = Status::received(envelope.source() as i32, envelope.tag(), bytes.len());
-    // SAFETY: the caller's promise; a few bytes are fewer than `few` takes.
-    unsafe { copy::few(bytes.as_ptr(), address, bytes.len()) };
-    engine.unexpected.remove_first();
-    Some(status)
-}
-
-/// The same for the message at `place`; `None` when it is too long, or not here whole.
+/// As [`recv_glancing`], for the message that is kept at `place`; `None` when it is too long, or not here whole.
 ///
 /// # Safety
 /// As [`recv_glancing`].
@@ -208,13 +182,17 @@ unsafe fn recv_kept(state: &mut State, place: Place, (address, room): (*mut u8, 
     let (envelope, stored) = engine.unexpected.at(&place)?;
     let bytes = stored.whole().filter(|bytes| bytes.len() <= room)?;
     let len = bytes.len();
-    // SAFETY: the caller's promise.
-    unsafe { copy::bytes(bytes.as_ptr(), address, len) };
-    engine.unexpected.remove(place);
+    match stored {
+        // SAFETY: the caller's promise; a few bytes are fewer than `few` takes.
+        Stored::Few(..) => unsafe { copy::few(bytes.as_ptr(), address, len) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { copy::bytes(bytes.as_ptr(), address, len) },
+    }
+    engine.unexpected.discard(place);
     Some(Status::received(envelope.source() as i32, envelope.tag(), len))
 }
 
-/// The same for a synchronous message that is next in the ring from `from`; its sender is told.
+/// As [`recv_glancing`], for a synchronous message that is next in the ring from `from`; its sender is told.
 ///
 /// # Safety
 /// As [`recv_glancing`].

@@ -33,7 +33,6 @@ pub const SIGNATURE_BITS: u64 = 0x3ff << 21;
 /// What counts for each kind of pattern. A negative tag is nobody's "any tag": its sign stays.
 const MASKS: [u64; 4] = [!0, !SOURCE_BITS, !TAG_BITS, !(SOURCE_BITS | TAG_BITS)];
 const EXACT: usize = 0;
-const IN_CONTEXT: usize = 3;
 
 /// The bits of an envelope with tag `tag` that do not count.
 #[inline]

@@ -24,10 +24,6 @@ pub(super) fn place<V>(nodes: &mut Vec<V>, free: &mut Vec<u32>, value: V) -> u32
 pub(super) struct Links(pub(super) Vec<[u32; 2]>);
 
 impl Links {
-    pub(super) fn next(&self, node: u32) -> u32 {
-        self.0[node as usize][1]
-    }
-
     /// Makes `node` a list of its own.
     pub(super) fn alone(&mut self, node: u32) {
         if self.0.len() <= node as usize {
@@ -54,7 +50,7 @@ impl Links {
     }
 }
 
-/// Finds the first node of each list by its key: open addressing, 4 bytes a slot, the keys stay in
+/// Finds the first node of each list (or whichever stands for it) by its key: open addressing, 4 bytes a slot, the keys stay in
 /// the nodes (`key_of`). Removal shifts back, so nothing is left behind by keys that are gone.
 #[derive(Default)]
 pub(super) struct Heads {
@@ -63,6 +59,18 @@ pub(super) struct Heads {
 }
 
 impl Heads {
+    /// Puts `node` into the slot of its key; what stood there.
+    #[inline]
+    pub(super) fn replace(&mut self, node: u32, key_of: impl Fn(u32) -> u64 + Copy) -> u32 {
+        if (self.used + 1) * 4 > self.slots.len() * 3 {
+            self.grow(key_of);
+        }
+        let slot = self.slot(key_of(node), key_of);
+        let before = std::mem::replace(&mut self.slots[slot], node);
+        self.used += usize::from(before == NONE);
+        before
+    }
+
     /// Appends `node` to the list of its key.
     pub(super) fn push(&mut self, links: &mut Links, node: u32, key_of: impl Fn(u32) -> u64 + Copy) {
         if (self.used + 1) * 4 > self.slots.len() * 3 {
@@ -80,30 +88,15 @@ impl Heads {
     }
 
     pub(super) fn first(&self, key: u64, key_of: impl Fn(u32) -> u64 + Copy) -> Option<u32> {
-        self.find(key, key_of).map(|(_, head)| head)
-    }
-
-    /// The slot of the list of `key`, and its first node.
-    pub(super) fn find(&self, key: u64, key_of: impl Fn(u32) -> u64 + Copy) -> Option<(usize, u32)> {
         if self.used == 0 {
             return None;
         }
-        let slot = self.slot(key, key_of);
-        let head = self.slots[slot];
-        (head != NONE).then_some((slot, head))
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
-        self.slots.iter().copied().filter(|&head| head != NONE)
+        let head = self.slots[self.slot(key, key_of)];
+        (head != NONE).then_some(head)
     }
 
     pub(super) fn remove(&mut self, links: &mut Links, node: u32, key_of: impl Fn(u32) -> u64 + Copy) {
         let slot = self.slot(key_of(node), key_of);
-        self.remove_at(slot, links, node, key_of);
-    }
-
-    /// The same for a node of the list in `slot`.
-    pub(super) fn remove_at(&mut self, slot: usize, links: &mut Links, node: u32, key_of: impl Fn(u32) -> u64 + Copy) {
         let after = links.unlink(node);
         if self.slots[slot] == node {
             match after {

@@ -2,61 +2,65 @@
 
 use super::links::*;
 use super::*;
-use std::collections::VecDeque;
 
 /// Messages that arrived before a receive wanted them, in order of arrival.
 /// Cost: with `M` of 32 bytes at most 100 bytes a message, wildcards and distinct tags included.
 pub struct Unexpected<M> {
-    /// All of them have their message.
-    short: VecDeque<(Envelope, Option<M>)>,
-    pub(super) is_long: bool,
-    pub(super) long: LongUnexpected<M>,
-}
-
-pub(super) struct LongUnexpected<M> {
+    /// Messages in the order of their arrival, those that have been taken without a message. Only `first..end` are in use;
+    /// the memory of what lies behind is used again.
     pub(super) nodes: Vec<(Envelope, Option<M>)>,
-    pub(super) free: Vec<u32>,
-    /// By kind of pattern. Exact lists always live, the others once they are asked for. The nodes stand in the order of
-    /// arrival, and none is used again, until there are in-context lists.
+    first: usize,
+    end: usize,
+    /// How many messages wait.
+    len: usize,
+    pub(super) way: Way,
+    /// The message taken last from a queue that is no row, and how far it was from the one before: where programs go
+    /// backwards or by strides they want the one as far away again.
+    last: usize,
+    stride: usize,
+    /// Messages of an ascending queue that were somewhere else.
+    searches: usize,
+    /// By kind of pattern. Exact lists live where [`Way::Lists`] stands, the others once they are asked for.
     pub(super) lists: [Option<Lists>; 4],
-    pub(super) len: usize,
 }
 
+/// How a message is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// From the front. None of the nodes in use is without a message.
+    Row,
+    /// The envelopes ascend, so no two messages are alike.
+    Ascending,
+    /// By lists of what is alike.
+    Lists,
+}
+
+/// Messages that are alike in what counts, in the order of their arrival. What is taken stays in its list until a search
+/// comes by.
 #[derive(Default)]
 pub(super) struct Lists {
-    pub(super) heads: Heads,
-    pub(super) links: Links,
+    /// The last node of each list.
+    pub(super) lasts: Heads,
+    /// The next node in the list of each; behind the last comes the first.
+    pub(super) next: Vec<u32>,
 }
 
 /// Where a message is, until the queue changes.
 #[derive(Debug)]
-pub struct Place(Position);
-
-#[derive(Debug)]
-enum Position {
-    /// So many are before it in the row.
-    Row(usize),
-    /// This node, at the head of the list in that slot of the lists of that kind.
-    Node { node: u32, kind: usize, slot: usize },
-}
+pub struct Place(usize);
 
 impl<M> Default for Unexpected<M> {
     fn default() -> Self {
         Unexpected {
-            short: VecDeque::with_capacity(SHORT),
-            is_long: false,
-            long: LongUnexpected::default(),
-        }
-    }
-}
-
-impl<M> Default for LongUnexpected<M> {
-    fn default() -> Self {
-        LongUnexpected {
-            nodes: Vec::new(),
-            free: Vec::new(),
-            lists: Default::default(),
+            nodes: Vec::with_capacity(SHORT),
+            first: 0,
+            end: 0,
             len: 0,
+            way: Way::Row,
+            last: 0,
+            stride: 0,
+            searches: 0,
+            lists: Default::default(),
         }
     }
 }
@@ -65,10 +69,17 @@ impl<M> Unexpected<M> {
     /// Stores an arrived message. Cost: O(1), amortized.
     #[inline]
     pub fn push(&mut self, envelope: Envelope, message: M) {
-        if self.is_long {
-            self.long.push(envelope, message);
-        } else {
-            self.short.push_back((envelope, Some(message)));
+        if self.end == self.nodes.capacity() {
+            self.make_room();
+        }
+        match self.nodes.get_mut(self.end) {
+            Some(node) => *node = (envelope, Some(message)),
+            None => self.nodes.push((envelope, Some(message))),
+        }
+        self.end += 1;
+        self.len += 1;
+        if self.way != Way::Row {
+            self.enlist();
         }
     }
 
@@ -87,71 +98,79 @@ impl<M> Unexpected<M> {
     }
 
     /// Where the message is that [`Unexpected::take`] would take. Cost: O(1), amortized.
-    #[inline]
+    #[inline(never)]
     pub fn find(&mut self, pattern: Pattern) -> Option<Place> {
-        let place = match self.scan(pattern) {
-            Scan::Found(at) => Position::Row(at),
-            Scan::None => return None,
-            Scan::Long => self.long.earliest(pattern)?,
+        if self.way != Way::Row {
+            return self.search(pattern);
+        }
+        let row = &self.nodes[self.first..self.end];
+        let wanted = |(envelope, _): &(Envelope, Option<M>)| {
+            step();
+            pattern.matches(*envelope)
         };
-        Some(Place(place))
+        // Messages are mostly received in the order in which they come.
+        if wanted(row.first()?) {
+            return Some(Place(self.first));
+        }
+        if let Some(at) = row.iter().take(SHORT).skip(1).position(wanted) {
+            return Some(Place(self.first + 1 + at));
+        }
+        if row.len() <= SHORT {
+            return None;
+        }
+        self.lengthen();
+        self.search(pattern)
     }
 
     /// Whether messages are kept in a row: a long queue is not.
-    #[inline(always)]
-    pub fn is_row(&self) -> bool {
-        !self.short.is_empty()
-    }
-
-    /// The first of a row, if it is what `pattern` wants: messages are mostly received in the order in which they come.
-    #[inline(always)]
-    pub fn first(&self, pattern: Pattern) -> Option<(Envelope, &M)> {
-        let (envelope, message) = self.short.front()?;
-        step();
-        let message = message.as_ref().filter(|_| pattern.matches(*envelope))?;
-        Some((*envelope, message))
-    }
-
-    /// Takes out the first of a row. Cost: O(1).
-    #[inline(always)]
-    pub fn remove_first(&mut self) -> Option<(Envelope, M)> {
-        let (envelope, message) = self.short.pop_front()?;
-        if self.short.is_empty() && self.short.capacity() > KEPT {
-            self.give_back();
-        }
-        Some((envelope, message?))
-    }
-
-    #[cold]
-    fn give_back(&mut self) {
-        self.short = VecDeque::with_capacity(SHORT);
+    #[cfg(test)]
+    pub(super) fn is_row(&self) -> bool {
+        self.way == Way::Row
     }
 
     /// The message at `place`.
     #[inline]
     pub fn at(&self, place: &Place) -> Option<(Envelope, &M)> {
-        let (envelope, message) = match place.0 {
-            Position::Row(at) => self.short.get(at)?,
-            Position::Node { node, .. } => self.long.nodes.get(node as usize)?,
-        };
+        let (envelope, message) = self.nodes.get(place.0)?;
         Some((*envelope, message.as_ref()?))
     }
 
     /// Takes out the message at `place`, where it has been found since the queue changed last. Cost: O(1), amortized.
     #[inline]
     pub fn remove(&mut self, place: Place) -> Option<(Envelope, M)> {
-        match place.0 {
-            Position::Row(0) => self.remove_first(),
-            Position::Row(at) => {
-                let (envelope, message) = self.short.remove(at)?;
-                Some((envelope, message?))
+        let (envelope, message) = self.nodes.get_mut(place.0)?;
+        let taken = (*envelope, message.take()?);
+        self.removed(place.0);
+        Some(taken)
+    }
+
+    /// Drops the message at `place` where it lies, as [`Unexpected::remove`] takes it out.
+    #[inline]
+    pub fn discard(&mut self, place: Place) {
+        if let Some((_, message @ Some(_))) = self.nodes.get_mut(place.0) {
+            *message = None;
+            self.removed(place.0);
+        }
+    }
+
+    #[inline(always)]
+    fn removed(&mut self, at: usize) {
+        self.len -= 1;
+        if self.way != Way::Row {
+            (self.stride, self.last) = (at.wrapping_sub(self.last), at);
+            if self.len <= FEW {
+                self.shorten();
             }
-            Position::Node { node, kind, slot } => {
-                let taken = self.long.remove(node, Some((kind, slot)));
-                if self.long.len <= FEW {
-                    self.shorten();
-                }
-                taken
+        } else {
+            if at > self.first {
+                self.nodes[self.first..=at].rotate_right(1);
+            }
+            self.first += 1;
+        }
+        if self.len == 0 {
+            (self.first, self.end) = (0, 0);
+            if self.nodes.capacity() > KEPT {
+                self.give_back();
             }
         }
     }
@@ -159,150 +178,195 @@ impl<M> Unexpected<M> {
     /// How many messages wait.
     #[inline]
     pub fn len(&self) -> usize {
-        if self.is_long { self.long.len } else { self.short.len() }
+        self.len
     }
 
     /// Whether no message waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len == 0
     }
 
     /// Every waiting message, in no useful order: for reports.
     pub fn iter(&self) -> impl Iterator<Item = (Envelope, &M)> {
-        let all = self.short.iter().chain(&self.long.nodes);
-        all.filter_map(|(envelope, message)| Some((*envelope, message.as_ref()?)))
+        let used = &self.nodes[self.first..self.end];
+        used.iter()
+            .filter_map(|(envelope, message)| Some((*envelope, message.as_ref()?)))
     }
 
-    /// Looks through the first messages of the row; one that has more becomes long.
-    #[inline]
-    fn scan(&mut self, pattern: Pattern) -> Scan {
-        if self.is_long {
-            return Scan::Long;
-        }
-        let wanted = |(envelope, _): &(Envelope, Option<M>)| {
-            step();
-            pattern.matches(*envelope)
-        };
-        if let Some(at) = self.short.iter().take(SHORT).position(wanted) {
-            return Scan::Found(at);
-        }
-        if self.short.len() <= SHORT {
-            return Scan::None;
-        }
-        self.lengthen();
-        Scan::Long
+    #[cold]
+    fn give_back(&mut self) {
+        self.nodes = Vec::with_capacity(SHORT);
     }
 
-    /// The row's memory becomes the nodes': a flood is not held twice.
+    /// Messages wait that nobody looks for from the front.
     #[cold]
     fn lengthen(&mut self) {
-        self.is_long = true;
-        self.long.list(Vec::from(std::mem::take(&mut self.short)));
+        let keys = self.nodes[self.first..self.end]
+            .iter()
+            .map(|(envelope, _)| envelope.counting());
+        (self.last, self.stride, self.searches) = (self.end, usize::MAX, 0);
+        match keys.is_sorted_by(|a, b| a < b) {
+            true => self.way = Way::Ascending,
+            false => self.make_lists(),
+        }
     }
 
+    /// So few messages are left that they are a row again.
     fn shorten(&mut self) {
-        self.is_long = false;
-        for node in self.long.in_order() {
-            let message = self.long.remove(node, None);
-            self.short
-                .extend(message.map(|(envelope, message)| (envelope, Some(message))));
-        }
-        self.long.lists[EXACT + 1..].fill_with(|| None);
-        if self.long.nodes.len() > KEPT {
-            self.long = LongUnexpected::default();
-        }
-    }
-}
-
-impl<M> LongUnexpected<M> {
-    /// Takes over `nodes`, in the order of their arrival, when there are no others.
-    fn list(&mut self, nodes: Vec<(Envelope, Option<M>)>) {
-        self.nodes = nodes;
-        self.free.clear();
-        self.len = self.nodes.len();
-        let Lists { heads, links } = self.lists[EXACT].get_or_insert_default();
-        heads.expect(self.len);
-        for node in 0..self.len as u32 {
-            heads.push(links, node, key_under(&self.nodes, MASKS[EXACT]));
+        (self.way, self.lists) = (Way::Row, Default::default());
+        self.close_up();
+        if self.nodes.capacity() > KEPT {
+            self.nodes.truncate(self.end);
+            self.nodes.shrink_to(SHORT);
         }
     }
 
-    fn push(&mut self, envelope: Envelope, message: M) {
-        if self.lists[IN_CONTEXT].is_none() && self.free.len() > self.len.max(KEPT) {
-            self.lists[IN_CONTEXT] = Some(self.sorted(MASKS[IN_CONTEXT]));
-        }
-        let mut none = Vec::new();
-        let free = if self.lists[IN_CONTEXT].is_some() {
-            &mut self.free
-        } else {
-            &mut none
-        };
-        let node = place(&mut self.nodes, free, (envelope, Some(message)));
-        for (lists, mask) in self.lists.iter_mut().zip(MASKS) {
-            if let Some(Lists { heads, links }) = lists {
-                heads.push(links, node, key_under(&self.nodes, mask));
+    /// Moves the waiting messages to the front, as they stand. Cost: O(nodes up to the last of them).
+    fn close_up(&mut self) {
+        let mut to = 0;
+        for from in self.first..self.end {
+            if to == self.len {
+                break;
+            }
+            if self.nodes[from].1.is_some() {
+                self.nodes.swap(to, from);
+                to += 1;
             }
         }
-        self.len += 1;
+        (self.first, self.end) = (0, to);
     }
 
-    /// All messages, those of a context in the order of their arrival. Cost: O(messages that came since the queue became
-    /// long).
-    fn in_order(&self) -> Vec<u32> {
-        let Some(Lists { heads, links }) = &self.lists[IN_CONTEXT] else {
-            let nodes = (0..).zip(&self.nodes);
-            return nodes
-                .filter_map(|(node, (_, message))| message.as_ref().map(|_| node))
-                .collect();
-        };
-        let mut nodes = Vec::with_capacity(self.len);
-        for first in heads.iter() {
-            let mut node = first;
-            loop {
-                nodes.push(node);
-                node = links.next(node);
-                if node == first {
-                    break;
+    /// All nodes are in use: those that have been taken are used again, if they are half of all.
+    #[cold]
+    fn make_room(&mut self) {
+        if self.end - self.len < self.end.div_ceil(2) {
+            self.nodes.reserve(1);
+            return;
+        }
+        self.close_up();
+        if self.way != Way::Row {
+            self.last = self.end;
+        }
+        if self.way == Way::Lists {
+            self.make_lists();
+        }
+    }
+
+    /// Finds the message that came last a place in the lists.
+    #[inline(never)]
+    fn enlist(&mut self) {
+        let node = self.end - 1;
+        if self.way == Way::Lists {
+            for (lists, mask) in self.lists.iter_mut().zip(MASKS) {
+                if let Some(lists) = lists {
+                    lists.append(node, key_under(&self.nodes, mask));
                 }
             }
+            return;
         }
-        nodes
+        let key = key_under(&self.nodes, !0);
+        if key(node as u32 - 1) >= key(node as u32) {
+            self.make_lists();
+        }
     }
 
-    fn earliest(&mut self, pattern: Pattern) -> Option<Position> {
-        let kind = pattern.kind();
-        if self.lists[kind].is_none() {
-            self.lists[kind] = Some(self.sorted(MASKS[kind]));
-        }
-        let heads = &self.lists[kind].as_ref()?.heads;
-        let (slot, node) = heads.find(pattern.key(), key_under(&self.nodes, pattern.mask))?;
-        Some(Position::Node { node, kind, slot })
+    /// From now on messages are found by lists.
+    #[cold]
+    fn make_lists(&mut self) {
+        self.way = Way::Lists;
+        self.lists = Default::default();
+        self.lists[EXACT] = Some(self.sorted(MASKS[EXACT]));
     }
 
-    /// The lists of another kind. Cost: as [`LongUnexpected::in_order`], once until the queue is short again.
+    /// All messages by what counts under `mask`. Cost: O(nodes), once for each kind of pattern until the queue is short
+    /// again, or half of it has been taken.
     fn sorted(&self, mask: u64) -> Lists {
         let mut lists = Lists::default();
-        for node in self.in_order() {
-            lists.heads.push(&mut lists.links, node, key_under(&self.nodes, mask));
+        lists.lasts.expect(if mask == MASKS[EXACT] { self.len } else { 0 });
+        lists.next.reserve_exact(self.nodes.capacity());
+        lists.next.resize(self.first, NONE);
+        for node in self.first..self.end {
+            match self.nodes[node].1 {
+                Some(_) => lists.append(node, key_under(&self.nodes, mask)),
+                None => lists.next.push(NONE),
+            }
         }
         lists
     }
 
-    /// `known`: the kind of lists in which it has been found, and the slot there.
-    fn remove(&mut self, node: u32, known: Option<(usize, usize)>) -> Option<(Envelope, M)> {
-        for (kind, lists) in self.lists.iter_mut().enumerate() {
-            let Some(Lists { heads, links }) = lists else { continue };
-            let key_of = key_under(&self.nodes, MASKS[kind]);
-            match known {
-                Some((found, slot)) if found == kind => heads.remove_at(slot, links, node, key_of),
-                _ => heads.remove(links, node, key_of),
+    /// Where the message is in a queue that is no row.
+    fn search(&mut self, pattern: Pattern) -> Option<Place> {
+        let (kind, key) = (pattern.kind(), pattern.key());
+        let next = self.last.wrapping_add(self.stride);
+        if kind == EXACT
+            && (self.first..self.end).contains(&next)
+            && let Some((envelope, Some(_))) = self.nodes.get(next)
+        {
+            step();
+            if envelope.counting() == key && self.is_foremost(next) {
+                return Some(Place(next));
             }
         }
-        let (envelope, message) = &mut self.nodes[node as usize];
-        self.free.push(node);
-        self.len -= 1;
-        Some((*envelope, message.take()?))
+        if self.way == Way::Ascending {
+            self.searches += 1;
+            if kind == EXACT && self.searches <= SHORT {
+                return self.halve(key);
+            }
+            self.make_lists();
+        }
+        self.earliest(kind, key)
+    }
+
+    /// Whether no message before this one is like it, as far as that is known at once.
+    #[inline]
+    fn is_foremost(&self, node: usize) -> bool {
+        let Some(Lists { next, .. }) = &self.lists[EXACT] else {
+            return true;
+        };
+        next.get(node) == Some(&(node as u32))
+    }
+
+    /// The message in a queue that ascends.
+    fn halve(&self, key: u64) -> Option<Place> {
+        let used = &self.nodes[self.first..self.end];
+        let found = used.binary_search_by(|(envelope, _)| {
+            step();
+            envelope.counting().cmp(&key)
+        });
+        let at = self.first + found.ok()?;
+        self.nodes[at].1.as_ref().map(|_| Place(at))
+    }
+
+    /// The first of the list.
+    fn earliest(&mut self, kind: usize, key: u64) -> Option<Place> {
+        if self.lists[kind].is_none() {
+            self.lists[kind] = Some(self.sorted(MASKS[kind]));
+        }
+        let Lists { lasts, next } = self.lists[kind].as_mut()?;
+        let last = lasts.first(key, key_under(&self.nodes, MASKS[kind]))? as usize;
+        let mut first = next[last] as usize;
+        while self.nodes[first].1.is_none() {
+            step();
+            if first == last {
+                return None;
+            }
+            first = next[first] as usize;
+            next[last] = first as u32;
+        }
+        Some(Place(first))
+    }
+}
+
+impl Lists {
+    /// Puts `node`, which is behind all others, at the end of the list of its key.
+    fn append(&mut self, node: usize, key_of: impl Fn(u32) -> u64 + Copy) {
+        let node = node as u32;
+        let first = match self.lasts.replace(node, key_of) {
+            NONE => node,
+            last => std::mem::replace(&mut self.next[last as usize], node),
+        };
+        self.next.push(first);
     }
 }
 
