@@ -249,3 +249,48 @@ pub(super) fn keep(from: Option<&Buffer>, to: Option<&Buffer>) {
         unsafe { machine::copy(from, to) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{job, values};
+    use super::*;
+    use crate::mpi::coll::board;
+    use crate::mpi::coll::signature::{Call, Signature};
+    use crate::mpi::coll::support::data;
+    use crate::shm::sync::Ordering;
+
+    /// Rank 1 has shown two pieces, but reads the first one of rank 0 only when that has shown its fourth. All that rank 0
+    /// knows then is that rank 1 has shown the second: nothing may lie where its own first one does.
+    #[test]
+    fn a_piece_that_a_slow_member_still_reads_stays_while_later_ones_are_shown() {
+        const INTS: usize = 2500;
+        let count = 8 * INTS;
+        job(2, 2, &[], false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            let boards = board::of(&hold, &comm).unwrap().clone();
+            let fourth = boards.before + comm.context.next_turn() + 4;
+            let mut all = vec![-1; 2 * count];
+            let blocks: Vec<Buffer> = all.chunks_mut(count).map(|block| data(block).buffer()).collect();
+            let recv = |from: u32| {
+                let shown = boards.members[from as usize].board.slot(fourth).turn();
+                while rank == 1 && from == 0 && shown.load(Ordering::Acquire) < fourth {
+                    std::thread::yield_now();
+                }
+                blocks[from as usize].clone()
+            };
+            let at = Where {
+                comm: &comm,
+                boards: &boards,
+                signature: Signature::of(Call::Allgather),
+                near: INTS * 4,
+            };
+            let mut mine = values(1, rank, count);
+            allgather(&mut hold, at, Some(&data(&mut mine).buffer()), recv, count * 4).unwrap();
+            assert!(
+                all == [values(1, 0, count), values(1, 1, count)].concat(),
+                "rank {rank}"
+            );
+        });
+    }
+}
