@@ -58,14 +58,18 @@ impl Control {
         self.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// Takes the turn at updating if it is free.
+    /// Takes the turn at updating if it is free. Does not look first: that would fetch the line twice, to read and to write.
     #[inline]
     pub fn try_update(&self) -> bool {
-        self.updating.load(Ordering::Relaxed) == 0
-            && self
-                .updating
-                .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
+        self.updating
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Whether somebody has the turn at updating.
+    #[inline]
+    pub fn is_updating(&self) -> bool {
+        self.updating.load(Ordering::Relaxed) != 0
     }
 
     /// Ends the turn at updating.
@@ -95,8 +99,8 @@ mod tests {
     #[test]
     fn one_updates_at_a_time() {
         let control = Control::default();
-        assert!(control.try_update() && !control.try_update());
+        assert!(control.try_update() && !control.try_update() && control.is_updating());
         control.end_update();
-        assert!(control.try_update());
+        assert!(!control.is_updating() && control.try_update());
     }
 }

@@ -308,10 +308,12 @@ pub(super) fn updating<R>(window: &Window, rank: u32, body: impl FnOnce() -> R) 
     let control = window.control(rank);
     let mut looks = 0;
     while !control.try_update() {
-        looks += 1;
-        match looks % LOOKS {
-            0 => cpu::give_way(),
-            _ => std::hint::spin_loop(),
+        while control.is_updating() {
+            looks += 1;
+            match looks % LOOKS {
+                0 => cpu::give_way(),
+                _ => std::hint::spin_loop(),
+            }
         }
     }
     let result = body();

@@ -15,6 +15,7 @@ use crate::mpi::world::State;
 use crate::sys::cma::Direction;
 use crate::sys::{copy, cpu};
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Most bytes that a short update fetches.
 const MOST: usize = 512;
@@ -78,6 +79,32 @@ impl Window {
     }
 }
 
+/// Whether the element at `at` is a word that differs from the one it is compared with: then that is all, and what it is has
+/// been stored as the result. Nobody takes a turn for it or fetches its line for writing: an update writes a word as one.
+///
+/// # Safety
+/// The element of `len` bytes can be read; as [`update`].
+#[inline]
+unsafe fn differs(at: *mut u8, here: &Here, len: usize) -> bool {
+    // SAFETY: the caller's promise; the words are where their size demands.
+    let word = unsafe {
+        match len {
+            4 if at.addr().is_multiple_of(4) => u64::from(AtomicU32::from_ptr(at.cast()).load(Ordering::Acquire)),
+            8 if at.addr().is_multiple_of(8) => AtomicU64::from_ptr(at.cast()).load(Ordering::Acquire),
+            _ => return false,
+        }
+    };
+    let word = word.to_ne_bytes();
+    // SAFETY: the caller's promise.
+    unsafe {
+        if std::slice::from_raw_parts(here.compare, len) == &word[..len] {
+            return false;
+        }
+        copy::few(word.as_ptr(), here.result, len);
+    }
+    true
+}
+
 /// Whether `len` bytes at two addresses have one in common.
 fn overlap(one: *const u8, other: *const u8, len: usize) -> bool {
     (one as usize).abs_diff(other as usize) < len
@@ -135,6 +162,10 @@ pub unsafe fn update(state: &State, window: &Window, here: &Here, there: &There,
         let at = window.at_hand(state, there, len)?;
         if !whole || overlap(here.origin, at, len) || overlap(here.compare, at, len) {
             return None;
+        }
+        // SAFETY: the caller's promise; the window has `len` bytes at `at`.
+        if matches!(what, Change::Swap) && unsafe { differs(at, here, len) } {
+            return Some(());
         }
         if matches!(what, Change::Combine(combined) if combined != Builtin::NoOp) {
             cpu::own_soon(at);
