@@ -11,6 +11,7 @@ use super::request::*;
 use super::status::{store_empty, store_status};
 use super::types::*;
 use crate::mpi::comm::Comm;
+use crate::mpi::pt2pt::persistent;
 use crate::mpi::request::{self, Kind};
 use crate::mpi::status::Status;
 use std::ffi::c_int;
@@ -204,6 +205,9 @@ pub unsafe extern "C" fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_St
         let named = named(hold, *handle).map_err(plain)?;
         if hold.own_ways {
             call_waiter(hold, named).map_err(plain)?;
+        }
+        if let Named::Key(key) = named {
+            persistent::wait_glancing(hold, key).map_err(plain)?;
         }
         named.wait(hold).map_err(plain)?;
         finish_one(hold, named, handle, status)

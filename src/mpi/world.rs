@@ -384,7 +384,11 @@ impl Hold<'_> {
         Ok(false)
     }
 
-    fn moved(&mut self) -> Result<()> {
+    /// Messages have come: lets all go on that may wait for one.
+    ///
+    /// # Errors
+    /// A peer that left the protocol.
+    pub fn moved(&mut self) -> Result<()> {
         super::coll::advance(self)?;
         partitioned::advance(self)?;
         rma::serve::advance(self)?;

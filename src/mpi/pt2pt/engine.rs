@@ -24,7 +24,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Arrivals dealt with in one step, so that a flood does not keep a waiting call from returning.
-const STEP: usize = 32;
+pub(super) const STEP: usize = 32;
 
 /// In [`Engine::detours`]: the job has events that this rank must mind, or somebody looks at each call.
 pub const CAREFUL: u8 = 1;
@@ -316,8 +316,9 @@ impl State {
         self.complete(key, status, error);
     }
 
+    /// A whole message has come: it goes where a receive wants it, or is kept.
     #[inline(always)]
-    fn message(&mut self, envelope: Envelope, data: *const u8, len: usize) {
+    pub(super) fn message(&mut self, envelope: Envelope, data: *const u8, len: usize) {
         match self.engine.posted.take(envelope) {
             Some(key) => self.fill(key, envelope, data, len),
             None => {

@@ -4,11 +4,12 @@
 //! The short way of a blocking receive: a look at the kept messages and at the rings, without a request.
 #![allow(unsafe_code)]
 
-use super::engine::Engine;
+use super::engine::{Engine, STEP};
 use super::matching::{Envelope, Pattern, Place};
 use super::unexpected::Stored;
 use crate::channel::Glance;
 use crate::mpi::comm::Comm;
+use crate::mpi::request::RequestKey;
 use crate::mpi::status::Status;
 use crate::mpi::world::State;
 use crate::sys::copy;
@@ -126,6 +127,41 @@ unsafe fn recv_next(
         engine.glances.paid(left);
     }
     Some(Status::received(source, envelope.tag(), len))
+}
+
+/// Looks at the ring from rank `from` of the job alone, as a blocking receive does, until the posted receive `key` of up to
+/// `room` bytes has its message, for as long as whole ones come; whether any has.
+#[inline(never)]
+pub fn wait_glancing(state: &mut State, key: RequestKey, from: u32, room: usize) -> bool {
+    let mut count = 0;
+    let is_over = |state: &State| state.requests.get(key).is_none_or(|request| request.done.is_some());
+    while count < STEP && !is_over(state) {
+        let engine = &mut state.engine;
+        let (mut glance, mut left) = (engine.channel.glance(from), None);
+        if let Glance::Nothing = glance {
+            let Some((found, looks)) = look_out(engine, from, room) else {
+                break;
+            };
+            (glance, left) = (found, Some(looks));
+        }
+        let Glance::Whole {
+            envelope,
+            data,
+            len,
+            outside,
+        } = glance
+        else {
+            break;
+        };
+        if let Some(left) = left {
+            engine.channel.expect_answer(from, outside);
+            engine.glances.paid(left);
+        }
+        state.message(Envelope(envelope), data, len);
+        state.engine.channel.leave(from, outside);
+        count += 1;
+    }
+    count > 0
 }
 
 /// As [`recv_glancing`], from any member of `comm`'s peers, which are looked at in turn: the first is the one behind the last

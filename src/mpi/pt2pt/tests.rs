@@ -83,6 +83,51 @@ const SIZES: [usize; 16] = [
     0, 1, 8, 47, 48, 49, 200, 4096, 8192, 8193, 16384, 32768, 32769, 65537, 300_000, 2_000_001,
 ];
 
+#[test]
+fn a_look_for_a_started_receive_lets_all_that_comes_before_go_where_it_belongs() {
+    use crate::mpi::coll::call::{Task, begin};
+    use crate::mpi::coll::signature::Call;
+    use crate::mpi::pt2pt::persistent::{self, Operation};
+    job(2, &[("NEARMPI_BOARD_STARTED", "0")], |rank, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        let mut data = vec![0; 8];
+        let operation = Operation::Recv {
+            comm: comm.clone(),
+            buffer: buffer(&mut data),
+            source: 0,
+            tag: 1,
+        };
+        let started = persistent::create(&mut hold, operation).unwrap();
+        for turn in 0..200 {
+            let barrier = begin(&mut hold, &comm, Task::Barrier(Call::Barrier)).unwrap();
+            if rank == 0 {
+                for tag in [9, 1] {
+                    let mut data = pattern(8, turn + tag as usize);
+                    let message = buffer(&mut data);
+                    send(&mut hold, &comm, Plane::PointToPoint, message, 1, tag, Mode::Standard).unwrap();
+                }
+            } else {
+                persistent::start(&mut hold, started).unwrap();
+                while !hold.is_over(started) {
+                    persistent::wait_glancing(&mut hold, started).unwrap();
+                }
+                assert!(
+                    hold.is_over(barrier),
+                    "its message has been taken, and it has been told"
+                );
+                assert_eq!(wait(&mut hold, started).unwrap().tag, 1);
+                assert!(data == pattern(8, turn + 1));
+                let mut other = vec![0; 8];
+                recv(&mut hold, &comm, Plane::PointToPoint, buffer(&mut other), 0, 9).unwrap();
+                assert!(other == pattern(8, turn + 9));
+            }
+            wait(&mut hold, barrier).unwrap();
+        }
+        crate::mpi::request::free(&mut hold, started).unwrap();
+    });
+}
+
 fn every_size_arrives_whole(set: &[(&str, &str)]) {
     job(3, set, |rank, world| {
         let mut hold = world.hold();

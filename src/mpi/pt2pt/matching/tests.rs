@@ -89,7 +89,7 @@ fn check(events: &[Event]) {
                 let seen = place.as_ref().and_then(|place| unexpected.at(place));
                 let seen = seen.map(|(envelope, id)| (envelope, *id));
                 let taken = match place {
-                    Some(place) if id % 2 == 0 => {
+                    Some(place) if id.is_multiple_of(2) => {
                         unexpected.discard(place);
                         seen
                     }
