@@ -110,14 +110,20 @@ impl<B: Bytes> Channel<B> {
         }
     }
 
-    /// Whether a message that could wait goes by value in parts all the same, which saves the answer to an offer: if the
+    /// Whether a message that could wait goes by value in parts all the same, which saves the answer to an offer: if a shuttle or the
     /// ring has room for all of it, so that its sender need not wait for a late receiver, and those before it have been read.
     /// In a window of messages the answers come while others are copied, and one copy is less work than two.
     fn goes_at_once(&mut self, to: u32, (len, in_a_row): (usize, bool), offer_min: usize) -> bool {
-        if self.part == 0 || len > offer_min.saturating_mul(AT_ONCE) {
+        if self.part == 0 {
             return false;
         }
         let part = self.part_of(len, in_a_row) as u32;
+        if self.has_shuttle(to, len, part) == Ok(true) {
+            return true;
+        }
+        if len > offer_min.saturating_mul(AT_ONCE) {
+            return false;
+        }
         // So much may have been read without a word about it.
         let untold = self.segment.layout().bytes as u32 / self.settings.credit_fraction as u32;
         let out = &mut self.out[to as usize];
@@ -198,7 +204,7 @@ mod tests {
     #[test]
     fn a_sender_does_as_its_receiver_tells_it() {
         let (mut sender, mut receiver) = channels();
-        sender.settings.offer_min = 16_384;
+        (sender.settings.offer_min, sender.settings.shuttle_max) = (16_384, 0);
         let mut bytes = vec![1u8; LEN];
         let at = bytes.as_mut_ptr();
         let (few, many, huge) = (Plain(at, 20_000), Plain(at, 100_000), Plain(at, LEN));

@@ -141,11 +141,14 @@ pub struct Channel<B> {
     segment: Arc<Segment>,
     block: Block,
     me: u32,
-    settings: Settings,
+    /// Behind a pointer, so that one control variable more does not move what the short ways use.
+    settings: Box<Settings>,
     barriers: Barriers,
     ring_max: usize,
     /// Longest message in a row that takes the short way.
     row_max: usize,
+    /// Shortest message for which [`Channel::push_row`] looks whether it is too long for the ring or goes by shuttle.
+    aside_min: u32,
     /// Longest message that is fetched all at once.
     fetch_max: u32,
     /// Longest synchronous message that goes with its record.
@@ -284,8 +287,12 @@ impl<B: Bytes> Channel<B> {
     /// Ends the message or portion that the last poll returned from `from`.
     #[inline]
     pub fn consume(&mut self, from: u32) {
-        let bytes = self.rings[from as usize].peek().map_or(0, packet::outside);
-        self.leave(from, bytes);
+        let ring = &self.rings[from as usize];
+        let header = ring.peek();
+        if let Some(number) = header.and_then(|header| packet::brings(ring, header)) {
+            self.out[from as usize].shuttles.came(number);
+        }
+        self.leave(from, header.map_or(0, packet::outside));
     }
 
     /// Leaves a slot, and the `bytes` outside it, to the writer, which may sleep because the ring was full.
@@ -297,7 +304,8 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Copies a portion's bytes out by calling `copy(offset in the message, bytes, how many)` for each
-    /// cell, and gives the cells back to `from`; once for bytes in the ring, which [`Channel::consume`] gives back.
+    /// cell, and gives the cells back to `from`; once for bytes in the ring or in a shuttle, which [`Channel::consume`] gives back or
+    /// keeps.
     pub fn empty_cells(&mut self, from: u32, portion: &Portion, mut copy: impl FnMut(usize, *const u8, usize)) {
         if let Some(bytes) = portion.row {
             return copy(portion.offset as usize, bytes.as_ptr(), portion.len as usize);
@@ -350,11 +358,21 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// The part of a message that the ring from `from` stands at, with the message's envelope; it lies there until
-    /// [`Channel::leave`]. `None` for anything else.
+    /// [`Channel::leave_part`]. `None` for anything else.
     pub fn part(&self, from: u32) -> Option<(u64, Part)> {
         let ring = &self.rings[from as usize];
         let header = ring.peek().filter(|header| header.kind == kind::PART)?;
-        Some((ring.envelope(), packet::read_part(ring, header).ok()?))
+        let part = packet::read_part(ring, header, &self.out[from as usize].shuttles).ok()?;
+        Some((ring.envelope(), part))
+    }
+
+    /// Leaves `part`, which [`Channel::part`] has shown and which has been copied out.
+    #[inline]
+    pub fn leave_part(&mut self, from: u32, part: &Part) {
+        if let Some(number) = part.brings() {
+            self.out[from as usize].shuttles.came(number);
+        }
+        self.leave(from, part.outside());
     }
 
     fn poll_others(&mut self) -> Result<Option<Arrival>, Fault> {
@@ -423,15 +441,25 @@ impl<B: Bytes> Channel<B> {
                     }
                 }
                 kind::PART => {
-                    let portion = packet::read_part(ring, header).map_err(fault)?.into();
-                    Arrival::Portion {
-                        from,
-                        envelope,
-                        portion,
+                    let part = packet::read_part(ring, header, &self.out[from as usize].shuttles).map_err(fault)?;
+                    match part.is_whole() {
+                        true => Arrival::Message {
+                            from,
+                            envelope,
+                            data: part.at.as_ptr(),
+                            len: part.len as usize,
+                        },
+                        false => Arrival::Portion {
+                            from,
+                            envelope,
+                            portion: part.into(),
+                        },
                     }
                 }
                 kind::REST => {
-                    let portion = packet::read_part(ring, header).map_err(fault)?.into();
+                    let portion = packet::read_part(ring, header, &self.out[from as usize].shuttles)
+                        .map_err(fault)?
+                        .into();
                     Arrival::Data {
                         from,
                         token: envelope as u32,

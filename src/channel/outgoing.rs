@@ -17,6 +17,7 @@ use crate::shm::pool::{CELL, Pool, cells_of};
 use crate::shm::profile::{Few, Part, Path};
 use crate::shm::ring::{Consumer, Header, INLINE, INLINE_WORDS, Junk, Producer};
 use crate::shm::segment::{Block, Life, Segment};
+use crate::shm::shuttle::Shuttles;
 use crate::sys::cpu;
 use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
@@ -32,6 +33,8 @@ pub(super) struct Out<B> {
     pub(super) peer: Block,
     /// Counts the shortest messages.
     pub(super) few: Part<Few>,
+    /// What goes back and forth between the receiver and this rank.
+    pub(super) shuttles: Shuttles,
     /// The receiver is dead: nothing is sent any more.
     closed: bool,
     /// Control records that found the ring full; they go before messages.
@@ -96,6 +99,8 @@ impl<B: Bytes> Channel<B> {
             producer: unsafe { Producer::new(segment.ring(to, me)) },
             peer: Block::new(&segment, to),
             few: short.few.clone(),
+            // SAFETY: as above; of two ranks the lower one begins with the first shuttle.
+            shuttles: unsafe { Shuttles::new(segment.shuttles(me, to), (me > to).into()) },
             closed: false,
             controls: VecDeque::new(),
             messages: VecDeque::new(),
@@ -114,6 +119,12 @@ impl<B: Bytes> Channel<B> {
         let part = settings.ring_part as usize;
         let in_parts = part > 0 && part <= quarter && ring_max > 0 && !segment.oversubscribed();
         let part = if in_parts { part } else { 0 };
+        let row_max = ring_max.min(settings.one_copy_min.min(settings.offer_min) as usize - 1);
+        let shuttle_min = match part > 0 && segment.layout().shuttle > 0 && settings.shuttle_max > 0 {
+            true => settings.shuttle_min as usize,
+            false => usize::MAX,
+        };
+        let aside_min = shuttle_min.clamp(INLINE + 1, row_max.max(INLINE) + 1) as u32;
         let barriers = segment.barriers();
         let spreads = settings.spread != 0 && segment.oversubscribed();
         let (out, rings) = (out.collect(), rings.collect());
@@ -123,8 +134,9 @@ impl<B: Bytes> Channel<B> {
             barriers,
             ring_max,
             ask_max: ring_max.min(settings.ask_max as usize),
+            aside_min,
             fetch_max: settings.fetch_max as u32,
-            row_max: ring_max.min(settings.one_copy_min.min(settings.offer_min) as usize - 1),
+            row_max,
             part,
             stage: Vec::new(),
             out,
@@ -151,7 +163,7 @@ impl<B: Bytes> Channel<B> {
             given: 0,
             mate: None,
             counters: Counters::default(),
-            settings,
+            settings: Box::new(settings),
             segment,
         };
         cpu::join_barriers();

@@ -8,8 +8,8 @@
 //! Bytes   message       -          envelope        - (the message lies in the byte ring)
 //! Cells   this record   cells      envelope        w0 total length, w1 offset, w2..w5 16-bit cell names
 //! Data    this record   cells      receiver token  as Cells: part of a taken offer
-//! Part    this record   -          envelope        w0 total length, w1 offset; the bytes lie in the byte ring
-//! Rest    this record   -          receiver token  as Part: part of a taken offer
+//! Part    this record   shuttle    envelope        w0 total length, w1 offset; the bytes lie in the byte ring or a shuttle
+//! Rest    this record   shuttle    receiver token  as Part: part of a taken offer
 //! Offer   0             way | row  envelope        w0 length, w1 address, w2 use:32 | descriptor:32
 //! Clear   0             -          receiver token  w0 bytes wanted, w2 use:32 | descriptor:32
 //! Fin     0             -          -               w2 use:32 | descriptor:32
@@ -25,11 +25,15 @@
 //! An Ask is a message by value whose sender waits for a Fin, which the receiver sends when a receive has it; bit 0 of
 //! its aux says that the sender may withdraw it until the receiver claims the descriptor.
 //!
+//! The aux of a Part or Rest is 0 where its bytes lie in the byte ring, else the shuttle's number plus 1; they lie there as in the
+//! message, from the beginning.
+//!
 //! Cells, Data, Part and Rest records of one message come in order of their offsets; a message may take several.
 
 use crate::shm::offer::CHUNKS;
 use crate::shm::pool::CELL;
 use crate::shm::ring::{Consumer, Header, INLINE, Junk};
+use crate::shm::shuttle::{Number, Shuttles};
 use std::ptr::NonNull;
 
 /// Cells that one record can name.
@@ -129,7 +133,7 @@ pub struct Join {
     pub chunk: u64,
 }
 
-/// Part of a message, in cells or in the byte ring.
+/// Part of a message, in cells, in the byte ring or in a shuttle.
 #[derive(Clone, Copy, Debug)]
 pub struct Portion {
     /// Bytes of the whole message.
@@ -142,11 +146,11 @@ pub struct Portion {
     pub cells: [u16; CELLS_PER_RECORD],
     /// How many cells.
     pub count: usize,
-    /// Where the bytes lie in the byte ring, until the slot is left; `None`: in the cells.
+    /// Where the bytes lie in a row, until the slot is left; `None`: in the cells.
     pub row: Option<NonNull<u8>>,
 }
 
-/// Part of a message, in the byte ring until its slot is left.
+/// Part of a message, in the byte ring or a shuttle until its slot is left.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     /// Bytes of the whole message.
@@ -157,6 +161,31 @@ pub struct Part {
     pub len: u32,
     /// Where they lie.
     pub at: NonNull<u8>,
+    /// In which shuttle; `None`: in the byte ring.
+    pub shuttle: Option<Number>,
+}
+
+impl Part {
+    /// The shuttle that comes with this part, the last of its message.
+    #[inline]
+    pub fn brings(&self) -> Option<Number> {
+        self.shuttle.filter(|_| self.offset + u64::from(self.len) == self.total)
+    }
+
+    /// Whether it is all of its message.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        u64::from(self.len) == self.total
+    }
+
+    /// Bytes of it in the byte ring.
+    #[inline]
+    pub fn outside(&self) -> u32 {
+        match self.shuttle {
+            None => self.len,
+            Some(_) => 0,
+        }
+    }
 }
 
 impl From<Part> for Portion {
@@ -228,10 +257,11 @@ impl Record {
         Record::new(kind::LEVEL, level, 0, 0, [0; 6])
     }
 
-    /// `len` bytes in the byte ring, from `offset` of a message of `total`; `kind` is PART or REST.
+    /// `len` bytes in the byte ring or in `shuttle`, from `offset` of a message of `total`; `kind` is PART or REST.
     #[inline]
-    pub fn part(kind: u8, envelope: u64, total: u64, offset: u64, len: u32) -> Record {
-        Record::new(kind, 0, len, envelope, [total, offset, 0, 0, 0, 0])
+    pub fn part(kind: u8, envelope: u64, (total, offset, len): (u64, u64, u32), shuttle: Option<Number>) -> Record {
+        let aux = shuttle.map_or(0, |number| number + 1);
+        Record::new(kind, aux, len, envelope, [total, offset, 0, 0, 0, 0])
     }
 
     /// A portion of a message; `kind` is CELLS or DATA.
@@ -272,12 +302,12 @@ pub fn read_portion(ring: &Consumer, header: Header) -> Result<Portion, Junk> {
     })
 }
 
-/// Reads the part of a message in the slot that `ring` stands at.
+/// Reads the part of a message in the slot that `ring` stands at; `shuttles` are those of the same two ranks.
 ///
 /// # Errors
-/// `Junk` when it has no bytes, more than the byte ring, or more than the message.
+/// `Junk` when it has no bytes, more than the byte ring or the shuttle, or more than the message.
 #[inline]
-pub fn read_part(ring: &Consumer, header: Header) -> Result<Part, Junk> {
+pub fn read_part(ring: &Consumer, header: Header, shuttles: &Shuttles) -> Result<Part, Junk> {
     let (total, offset) = (ring.word(0), ring.word(1));
     let inside = offset
         .checked_add(u64::from(header.len))
@@ -285,8 +315,19 @@ pub fn read_part(ring: &Consumer, header: Header) -> Result<Part, Junk> {
     if header.len == 0 || !inside || total > isize::MAX as u64 {
         return Err(Junk);
     }
-    let (len, at) = (header.len, ring.bytes(header.len)?);
-    Ok(Part { total, offset, len, at })
+    let len = header.len;
+    let shuttle = header.aux.checked_sub(1);
+    let at = match shuttle {
+        None => ring.bytes(len)?,
+        Some(number) => shuttles.bytes(number, offset, len)?,
+    };
+    Ok(Part {
+        total,
+        offset,
+        len,
+        at,
+        shuttle,
+    })
 }
 
 /// Reads the offer in the slot that `ring` stands at.
@@ -332,10 +373,18 @@ pub fn read_join(ring: &Consumer) -> Result<Join, Junk> {
     })
 }
 
+/// The shuttle that comes with the record at which `ring` stands, the last part of a message.
+#[inline]
+pub fn brings(ring: &Consumer, header: Header) -> Option<Number> {
+    let is_part = matches!(header.kind, kind::PART | kind::REST) && header.aux != 0;
+    (is_part && ring.word(1).wrapping_add(header.len.into()) == ring.word(0)).then(|| header.aux - 1)
+}
+
 /// Bytes of a record that lie in the byte ring.
 #[inline]
 pub fn outside(header: Header) -> u32 {
     match header.kind {
+        kind::PART | kind::REST if header.aux != 0 => 0,
         kind::BYTES | kind::PART | kind::REST => header.len,
         kind::ASK if header.len as usize > ASK_INLINE => header.len,
         _ => 0,

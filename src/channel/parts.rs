@@ -12,7 +12,9 @@ use super::outgoing::Outgoing;
 use super::packet::{Record, kind};
 use super::{Bytes, Channel, Fault};
 use crate::shm::ring::Junk;
+use crate::shm::shuttle::Number;
 use crate::sys::futex;
+use std::ptr::NonNull;
 
 /// Bytes of a part, in least parts (`NEARMPI_RING_PART`): of a message of up to [`LONG`] of them half of it but two at most, of
 /// a longer one a quarter but four at most.
@@ -98,23 +100,34 @@ impl<B: Bytes> Channel<B> {
             return Ok(false);
         }
         let part = self.part_of(len, true);
+        let shuttle = self.shuttle_for(to, len, part as u32)?;
         let out = &mut self.out[to as usize];
-        if !out.messages.is_empty() || !out.producer.has_room(len as u32, part as u32).map_err(fault)? {
+        if shuttle.is_none()
+            && !(out.messages.is_empty() && out.producer.has_room(len as u32, part as u32).map_err(fault)?)
+        {
             return Ok(false);
         }
         let mut position = 0;
         while position < len {
-            let short = out.producer.stretch((len - position).min(part) as u32);
-            let room = out.producer.reserve(short).map_err(fault)?;
-            let room = room.ok_or(Fault { from: to })?;
-            // SAFETY: the caller's promise; the room was reserved for the part.
+            let mut short = (len - position).min(part) as u32;
+            let room = match shuttle {
+                // SAFETY: it has room for the message.
+                Some((_, at)) => unsafe { at.add(position) },
+                None => {
+                    short = out.producer.stretch(short);
+                    let room = out.producer.reserve(short).map_err(fault)?;
+                    room.ok_or(Fault { from: to })?
+                }
+            };
+            // SAFETY: the caller's promise; the room is for the part.
             unsafe {
                 room.copy_from_nonoverlapping(
                     std::ptr::NonNull::new_unchecked(data.add(position).cast_mut()),
                     short as usize,
                 )
             };
-            let record = Record::part(kind::PART, envelope, len as u64, position as u64, short);
+            let number = shuttle.map(|(number, _)| number);
+            let record = Record::part(kind::PART, envelope, (len as u64, position as u64, short), number);
             out.producer.push(record.header, record.envelope, &record.words[..2]);
             if out.peer.bell.ring(self.barriers) {
                 futex::wake_all(out.peer.bell.word());
@@ -126,7 +139,31 @@ impl<B: Bytes> Channel<B> {
         Ok(true)
     }
 
-    /// Copies parts into the byte ring and announces each, so that the receiver copies one while this rank copies the
+    /// Whether a message of `len` bytes in parts of `part` could go by shuttle now, all of it.
+    pub(super) fn has_shuttle(&mut self, to: u32, len: usize, part: u32) -> Result<bool, Fault> {
+        let out = &mut self.out[to as usize];
+        let goes = self.part > 0 && len as u64 <= self.settings.shuttle_max && out.shuttles.takes(len);
+        if !goes || !out.messages.is_empty() {
+            return Ok(false);
+        }
+        let slots = (len as u32).div_ceil(part);
+        out.producer.has_slots(slots).map_err(|Junk| Fault { from: to })
+    }
+
+    /// The shuttle that such a message goes by, if there is one: the caller sends it away.
+    pub(super) fn shuttle_for(
+        &mut self,
+        to: u32,
+        len: usize,
+        part: u32,
+    ) -> Result<Option<(Number, NonNull<u8>)>, Fault> {
+        match self.has_shuttle(to, len, part)? {
+            true => Ok(self.out[to as usize].shuttles.take(len)),
+            false => Ok(None),
+        }
+    }
+
+    /// Copies parts into the byte ring or a shuttle and announces each, so that the receiver copies one while this rank copies the
     /// next; true when the message is sent.
     pub(super) fn advance_parts(
         &mut self,
@@ -137,19 +174,38 @@ impl<B: Bytes> Channel<B> {
     ) -> Result<bool, Fault> {
         let fault = |Junk| Fault { from: to };
         let part = self.part_of(message.end, message.buffer.in_a_row().is_some());
+        // With all the slots that it needs it is sent whole, here and now.
+        let shuttle = match message.position {
+            0 => self.shuttle_for(to, message.end, part as u32)?,
+            _ => None,
+        };
         while message.position < message.end {
             let out = &mut self.out[to as usize];
-            let len = out.producer.stretch((message.end - message.position).min(part) as u32);
             if !out.producer.has_slot().map_err(fault)? {
                 return Ok(false);
             }
-            let Some(room) = out.producer.reserve(len).map_err(fault)? else {
-                return Ok(false);
+            let mut len = (message.end - message.position).min(part) as u32;
+            let room = match shuttle {
+                // SAFETY: it has room for the message.
+                Some((_, at)) => unsafe { at.add(message.position) },
+                None => {
+                    len = out.producer.stretch(len);
+                    let Some(room) = out.producer.reserve(len).map_err(fault)? else {
+                        return Ok(false);
+                    };
+                    room
+                }
             };
             let (position, len) = (message.position, len as usize);
-            // SAFETY: the room was reserved for `len` bytes, and the message has them.
+            // SAFETY: the room is for `len` bytes, and the message has them.
             unsafe { take(&mut self.stage, &message.buffer, position, room.as_ptr(), len) };
-            let record = Record::part(kind, envelope, message.end as u64, position as u64, len as u32);
+            let number = shuttle.map(|(number, _)| number);
+            let record = Record::part(
+                kind,
+                envelope,
+                (message.end as u64, position as u64, len as u32),
+                number,
+            );
             out.producer.push(record.header, record.envelope, &record.words[..2]);
             message.position += len;
             self.ring_bell(to);
@@ -197,10 +253,105 @@ mod tests {
         assert!(read == message && receiver.part(0).is_none());
     }
 
+    /// Takes the message that stands next in `receiver`'s ring from rank `from`, by parts: its bytes, where the first lies, and
+    /// whether it came by shuttle.
+    fn taken(receiver: &mut Channel<Plain>, from: u32) -> (Vec<u8>, NonNull<u8>, bool) {
+        let (mut read, mut first) = (Vec::new(), None);
+        loop {
+            let (_, part) = receiver.part(from).expect("a part");
+            assert_eq!(part.offset, read.len() as u64);
+            // SAFETY: the part has so many bytes until it is left.
+            read.extend_from_slice(unsafe { std::slice::from_raw_parts(part.at.as_ptr(), part.len as usize) });
+            first = first.or(Some(part.at));
+            receiver.leave_part(from, &part);
+            if read.len() as u64 == part.total {
+                return (read, first.unwrap(), part.shuttle.is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_goes_into_the_memory_that_the_message_came_in() {
+        let (mut low, mut high) = channels();
+        for len in [3_000, 20_000, 100_000, 250_000] {
+            let messages = [1, 2, 3].map(|seed| (0..len).map(|at| ((at * seed) >> 3) as u8).collect::<Vec<u8>>());
+            let push = |channel: &mut Channel<Plain>, to: u32, data: &[u8]| {
+                // SAFETY: the message has so many bytes.
+                let sent = unsafe {
+                    match len > 8192 {
+                        true => channel.push_long(to, 5, data.as_ptr(), data.len()),
+                        false => channel.push_row(to, 5, data.as_ptr(), data.len()),
+                    }
+                };
+                assert_eq!(sent, Ok(true));
+            };
+            push(&mut low, 1, &messages[0]);
+            let (read, at, shuttle) = taken(&mut high, 0);
+            assert!(read == messages[0] && shuttle, "{len} bytes");
+            push(&mut high, 0, &messages[1]);
+            let (read, back, shuttle) = taken(&mut low, 1);
+            assert!(read == messages[1] && shuttle && back == at, "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn two_messages_one_way_go_by_shuttle_and_by_ring_in_order() {
+        let (mut sender, mut receiver) = channels();
+        let [first, second] = [1, 2].map(|byte| vec![byte; 50_000]);
+        for data in [&first, &second] {
+            // SAFETY: the message has so many bytes.
+            assert_eq!(unsafe { sender.push_long(1, 5, data.as_ptr(), data.len()) }, Ok(true));
+        }
+        let (read, _, shuttle) = taken(&mut receiver, 0);
+        assert!(read == first && shuttle);
+        let (read, _, shuttle) = taken(&mut receiver, 0);
+        assert!(read == second && !shuttle);
+        // The queues bring a shuttle as the short way does: the receiver has had its own, now it has both.
+        for turn in 0..3 {
+            // SAFETY: as above.
+            let sent = unsafe { receiver.push_long(0, 5, first.as_ptr(), first.len()) };
+            assert_eq!(sent, Ok(true));
+            let mut parts = 0;
+            while let Some(Arrival::Portion { portion, .. }) = sender.poll(None).unwrap() {
+                let shuttle = receiver.segment.shuttles(0, 1);
+                let within = |at: NonNull<u8>| {
+                    (0..shuttle.bytes)
+                        .contains(&(portion.row.unwrap().as_ptr() as usize).wrapping_sub(at.as_ptr() as usize))
+                };
+                assert_eq!(shuttle.at.into_iter().any(within), turn < 2);
+                sender.empty_cells(1, &portion, |_, _, _| parts += 1);
+                sender.consume(1);
+            }
+            assert!(parts > 1);
+        }
+        // SAFETY: as above.
+        let sent = [(); 2].map(|()| unsafe { sender.push_long(1, 5, first.as_ptr(), first.len()) });
+        assert_eq!(sent, [Ok(true); 2]);
+        assert_eq!([taken(&mut receiver, 0).2, taken(&mut receiver, 0).2], [true; 2]);
+    }
+
+    #[test]
+    fn a_short_message_by_shuttle_is_a_message_like_any_other() {
+        let (mut sender, mut receiver) = channels();
+        let data = [7u8; 4000];
+        for shuttle in [true, false] {
+            // SAFETY: the message has so many bytes.
+            assert_eq!(unsafe { sender.push_row(1, 5, data.as_ptr(), data.len()) }, Ok(true));
+            assert_eq!(receiver.part(0).is_some(), shuttle);
+            let Ok(Some(Arrival::Message { data: at, len, .. })) = receiver.poll(None) else {
+                panic!("no message");
+            };
+            // SAFETY: the message lies there until it is consumed.
+            assert_eq!(unsafe { std::slice::from_raw_parts(at, len) }, data);
+            receiver.consume(0);
+        }
+        assert!(receiver.out[0].shuttles.take(1).is_some() && receiver.out[0].shuttles.take(1).is_some());
+    }
+
     #[test]
     fn only_the_first_of_several_messages_goes_at_once() {
         let (mut sender, mut receiver) = channels();
-        sender.settings.offer_min = 16_384;
+        (sender.settings.offer_min, sender.settings.shuttle_max) = (16_384, 0);
         let mut bytes = vec![1u8; 30_000];
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
         while sender.plan(1, &message).is_none() {
@@ -221,6 +372,7 @@ mod tests {
     #[test]
     fn a_message_that_finds_too_little_room_is_not_begun() {
         let (mut sender, receiver) = channels();
+        sender.settings.shuttle_max = 0;
         let message = vec![1u8; 30_000];
         // SAFETY: the message has so many bytes.
         let mut push = || unsafe { sender.push_parts(1, 5, message.as_ptr(), message.len()) };
@@ -231,17 +383,22 @@ mod tests {
 
     #[test]
     fn parts_that_do_not_fit_their_message_are_faults() {
-        for (len, total, offset) in [
-            (0, 10, 0),
-            (10, 5, 0),
-            (10, 20, 15),
-            (1 << 30, 1 << 31, 0),
-            (10, u64::MAX, 0),
-            (10, 20, u64::MAX),
+        // Rank 0 has shuttle 0.
+        for (len, total, offset, shuttle) in [
+            (0, 10, 0, None),
+            (10, 5, 0, None),
+            (10, 20, 15, None),
+            (1 << 30, 1 << 31, 0, None),
+            (10, u64::MAX, 0, None),
+            (10, 20, u64::MAX, None),
+            (10, 10, 0, Some(1)),
+            (10, 10, 0, Some(2)),
+            (10, 10, 0, Some(200)),
+            (10, 1 << 30, 1 << 29, Some(0)),
         ] {
             let (mut sender, mut receiver) = channels();
             sender
-                .control(1, Record::part(kind::PART, 5, total, offset, len))
+                .control(1, Record::part(kind::PART, 5, (total, offset, len), shuttle))
                 .unwrap();
             assert!(receiver.part(0).is_none(), "{len} {total} {offset}");
             let fault = receiver.poll(None);

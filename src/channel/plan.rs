@@ -125,7 +125,11 @@ mod tests {
     #[test]
     fn thresholds_are_lower_for_those_far_away() {
         let (mut sender, _receiver) = channels();
-        (sender.settings.way, sender.settings.offer_min) = (1, 16_384);
+        (
+            sender.settings.way,
+            sender.settings.offer_min,
+            sender.settings.shuttle_max,
+        ) = (1, 16_384, 0);
         let mut bytes = vec![0u8; 60_000];
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
         sender.far[1] = Some(false);

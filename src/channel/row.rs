@@ -4,11 +4,14 @@
 //! The short way out: messages in a row that go through the pair's ring at once, or not this way.
 #![allow(unsafe_code)]
 
-use super::packet::kind;
+use super::packet::{Part, Record, kind};
 use super::{Bytes, Channel, Fault};
 use crate::shm::profile::Path;
 use crate::shm::ring::{Header, INLINE, Junk};
-use crate::sys::{copy, futex};
+use crate::sys::{copy, cpu, futex};
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// What became of a message that was to go the shortest way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +89,43 @@ impl<B: Bytes> Channel<B> {
         self.count_sent(path, to, envelope, len);
     }
 
+    /// A receive that was `waited` for, or not, stands at this part from `from`. If the message is short and came by shuttle its
+    /// lines are fetched for writing: they hold the answer, or whatever is sent there next, and so change hands once.
+    #[inline]
+    pub fn expect_by_shuttle(&self, from: u32, part: &Part, waited: bool) {
+        if part.shuttle.is_none() || part.total > self.settings.shuttle_own {
+            return;
+        }
+        for line in (0..part.len as usize).step_by(LINE) {
+            cpu::own_soon(part.at.as_ptr().wrapping_add(line));
+        }
+        if waited {
+            self.out[from as usize].producer.expect(0);
+        }
+    }
+
+    /// As [`Channel::push_row`] with a message of at least `NEARMPI_SHUTTLE_MIN` bytes, in one part and by shuttle.
+    ///
+    /// # Safety
+    /// As [`Channel::push_row`].
+    #[inline(never)]
+    unsafe fn push_by_shuttle(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
+        let Some((number, room)) = self.shuttle_for(to, len, len as u32)? else {
+            return Ok(false);
+        };
+        let out = &mut self.out[to as usize];
+        // SAFETY: the caller's promise; the shuttle has room for the message.
+        unsafe { copy::bytes(data, room.as_ptr(), len) };
+        let record = Record::part(kind::PART, envelope, (len as u64, 0, len as u32), Some(number));
+        out.producer.push(record.header, record.envelope, &record.words[..2]);
+        self.counters.ring += 1;
+        if out.peer.bell.ring(self.barriers) {
+            futex::wake_all(out.peer.bell.word());
+        }
+        self.block.doing.sent(len);
+        Ok(true)
+    }
+
     /// Sends the `len` bytes at `data` if they go through the ring and that needs no waiting; false otherwise.
     ///
     /// # Safety
@@ -96,6 +136,13 @@ impl<B: Bytes> Channel<B> {
     #[inline(always)]
     pub unsafe fn push_row(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
         let fault = |Junk| Fault { from: to };
+        if len >= self.aside_min as usize {
+            // SAFETY: the caller's promise.
+            let sent = len <= self.row_max && unsafe { self.push_by_shuttle(to, envelope, data, len) }?;
+            if sent || len > self.row_max {
+                return Ok(sent);
+            }
+        }
         let out = &mut self.out[to as usize];
         if !out.messages.is_empty() || !out.producer.has_slot().map_err(fault)? {
             return Ok(false);
@@ -106,9 +153,6 @@ impl<B: Bytes> Channel<B> {
             unsafe { out.producer.push_bytes(Header { kind, aux: 0, len }, envelope, data) };
             self.counters.inline += 1;
         } else {
-            if len > self.row_max {
-                return Ok(false);
-            }
             let (kind, len) = (kind::BYTES, len as u32);
             let Some(room) = out.producer.reserve(len).map_err(fault)? else {
                 return Ok(false);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | JobHeader 4K | contexts 768K | RankBlock 4K x P
-//! | for each receiver: credits, slots, byte rings, one of each per sender (first touched by the receiver)
+//! | for each receiver: credits, slots, byte rings, shuttles, one of each per sender (first touched by the receiver)
 //! | for each sender:   marks 4K, cells 1M                             (first touched by the sender)
 //! | for each sender:   offers 2M
 //! | fates 128K | for each rank: votes 1M
@@ -44,6 +44,8 @@ const SMALL: usize = 8;
 const RING: (usize, usize) = (160 << 10, 1 << 10);
 /// Most bytes of slots of one pair.
 const SLOTS: usize = 32 << 10;
+/// Bytes of shuttles that one rank begins with, for all others together, in a job of up to [`SMALL`] ranks; larger ones have none.
+const SHUTTLES_PER_RANK: usize = 512 << 10;
 
 /// Offsets and sizes, in bytes, for a job of `ranks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,8 @@ pub struct Layout {
     pub slots: usize,
     /// Bytes in the byte ring of a pair.
     pub bytes: usize,
+    /// Bytes in a shuttle of a pair.
+    pub shuttle: usize,
     contexts: usize,
     blocks: usize,
     rings: usize,
@@ -90,7 +94,11 @@ impl Layout {
         let contexts = PAGE;
         let blocks = contexts + CONTEXTS * size_of::<Context>();
         let rings = blocks + p * PAGE;
-        let ring_block = (p * (size_of::<Credit>() + ring)).next_multiple_of(PAGE);
+        let shuttle = match p {
+            2..=SMALL => SHUTTLES_PER_RANK / p.next_power_of_two(),
+            _ => 0,
+        };
+        let ring_block = (p * (size_of::<Credit>() + ring)).next_multiple_of(PAGE) + p * shuttle;
         let pools = rings + p * ring_block;
         let offers = pools + p * POOL;
         let fates = offers + p * OFFER_TABLE;
@@ -102,6 +110,7 @@ impl Layout {
             ranks,
             slots,
             bytes,
+            shuttle,
             contexts,
             blocks,
             rings,
@@ -139,6 +148,12 @@ impl Layout {
     /// Byte ring from `sender` to `receiver`.
     pub fn bytes(&self, receiver: u32, sender: u32) -> usize {
         self.slots(receiver, self.ranks) + sender as usize * self.bytes
+    }
+
+    /// The shuttle that `owner` begins with, of those that it has with `peer`.
+    pub fn shuttle(&self, owner: u32, peer: u32) -> usize {
+        let end = self.rings + (owner as usize + 1) * self.ring_block;
+        end - (self.ranks - peer) as usize * self.shuttle
     }
 
     /// Marks of `owner`'s pool; its cells lie a page behind.
@@ -215,6 +230,12 @@ mod tests {
                 assert_eq!(layout.credit(receiver, 0) % PAGE, 0);
                 assert!(layout.credit(receiver, last) + size_of::<Credit>() <= layout.slots(receiver, 0));
                 assert!(layout.slots(receiver, last) + layout.slots * size_of::<Slot>() <= layout.bytes(receiver, 0));
+                let shuttles = layout.shuttle(receiver, 0);
+                assert!(shuttles.is_multiple_of(PAGE) && layout.bytes(receiver, last) + layout.bytes <= shuttles);
+                assert_eq!(
+                    layout.shuttle(receiver, last) + layout.shuttle,
+                    layout.credit(receiver + 1, 0)
+                );
             }
             assert!(layout.pool(last) + POOL <= layout.offers(0));
             assert_eq!(layout.offers(last) + OFFER_TABLE, layout.fates());
@@ -249,7 +270,9 @@ mod tests {
 
     #[test]
     fn rings_of_many_ranks_stay_small() {
-        let committed = |ranks: u32| Layout::new(ranks).ring_block;
+        let shuttles = |ranks: u32| ranks as usize * Layout::new(ranks).shuttle;
+        let committed = |ranks: u32| Layout::new(ranks).ring_block - shuttles(ranks);
+        assert!((2..20).all(|ranks| shuttles(ranks) <= 512 << 10) && shuttles(9) == 0);
         assert!(committed(256) <= 300 << 10);
         assert!(
             committed(2) <= 324 << 10,

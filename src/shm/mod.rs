@@ -15,6 +15,7 @@ pub mod profile;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;
+pub mod shuttle;
 pub mod sync;
 pub mod waiting;
 pub mod window;

@@ -155,11 +155,16 @@ impl Producer {
     /// Whether a slot is free; looks at the reader's credit only when it seems not.
     #[inline]
     pub fn has_slot(&mut self) -> Result<bool, Junk> {
-        if self.head != self.limit {
-            return Ok(true);
+        self.has_slots(1)
+    }
+
+    /// As [`Producer::has_slot`], for `count` of them.
+    #[inline]
+    pub fn has_slots(&mut self, count: u32) -> Result<bool, Junk> {
+        if self.limit.wrapping_sub(self.head) < count {
+            self.refresh()?;
         }
-        self.refresh()?;
-        Ok(self.head != self.limit)
+        Ok(self.limit.wrapping_sub(self.head) >= count)
     }
 
     /// Whether a slot is known to be free.
@@ -250,17 +255,15 @@ impl Producer {
     /// Whether `len` bytes in parts of up to `part` bytes, each a [`Producer::stretch`] in a slot of its own, have room now.
     #[inline]
     pub fn has_room(&mut self, len: u32, part: u32) -> Result<bool, Junk> {
-        // One part may be cut in two where the ring ends.
-        let slots = len.div_ceil(part) + 1;
         let fits = |producer: &Producer| {
             let used = producer.byte_head.wrapping_sub(producer.bytes_seen);
             used.saturating_add(len.saturating_add(LINE - 1)) / LINE <= producer.place.byte_count / LINE
-                && slots <= producer.limit.wrapping_sub(producer.head)
         };
         if !fits(self) {
             self.refresh()?;
         }
-        Ok(fits(self))
+        // One part may be cut in two where the ring ends.
+        Ok(fits(self) && self.has_slots(len.div_ceil(part) + 1)?)
     }
 
     /// Bytes in the byte ring that nobody has read, as far as the reader has said.

@@ -15,7 +15,7 @@ use super::offer::{OFFERS, Offer};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::waiting::Waiting;
 use super::zone::{self, View};
-use super::{pool, ring};
+use super::{pool, ring, shuttle};
 use crate::sys::futex;
 use crate::sys::memory::{self, Mapping};
 use crate::sys::pages;
@@ -455,6 +455,18 @@ impl Segment {
             byte_count: self.layout.bytes as u32,
             credit: self.at(self.layout.credit(receiver, sender)),
         }
+    }
+
+    /// The shuttles of two ranks; none where jobs are too large for them, or for a rank and itself.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn shuttles(&self, one: u32, other: u32) -> shuttle::Place {
+        let (low, high) = (one.min(other), one.max(other));
+        assert!(high < self.layout.ranks);
+        let at = [(low, high), (high, low)].map(|(owner, peer)| self.at(self.layout.shuttle(owner, peer)));
+        let bytes = if low == high { 0 } else { self.layout.shuttle };
+        shuttle::Place { at, bytes }
     }
 
     /// The pool of `owner`.

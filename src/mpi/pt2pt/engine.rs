@@ -398,8 +398,10 @@ impl State {
         from: u32,
         pattern: Pattern,
         (address, room): (*mut u8, usize),
+        waited: bool,
     ) -> Option<(Envelope, usize)> {
         let (envelope, mut part) = self.engine.channel.part(from)?;
+        self.engine.channel.expect_by_shuttle(from, &part, waited);
         let (envelope, total, mut position) = (Envelope(envelope), part.total, 0);
         let fits = part.offset == 0 && total <= room as u64;
         if !fits || !pattern.matches(envelope) || self.engine.posted.wants(envelope) {
@@ -410,7 +412,7 @@ impl State {
             // SAFETY: the ring holds the part until it is left; it starts at `position` and ends within `total` bytes, for
             // which there is room.
             unsafe { copy::bytes(part.at.as_ptr(), address.add(position), part.len as usize) };
-            channel.leave(from, part.len);
+            channel.leave_part(from, &part);
             position += part.len as usize;
             if position as u64 == total {
                 // A sender of long messages asks whether the last one has been read.

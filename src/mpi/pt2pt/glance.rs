@@ -101,7 +101,7 @@ unsafe fn recv_next(
                 engine.glances.paid(left);
             }
             // SAFETY: the caller's promise.
-            let (envelope, len) = unsafe { state.gather(from, pattern, (address, room)) }?;
+            let (envelope, len) = unsafe { state.gather(from, pattern, (address, room), left.is_some()) }?;
             return Some(Status::received(source, envelope.tag(), len));
         }
         // SAFETY: the caller's promise.

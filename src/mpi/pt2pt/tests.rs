@@ -167,6 +167,8 @@ fn every_size_arrives_whole_by_every_path() {
     every_size_arrives_whole(&[("NEARMPI_ONE_COPY", "0")]);
     every_size_arrives_whole(&[("NEARMPI_ONE_COPY_MIN", "1"), ("NEARMPI_OFFER_MIN", "1")]);
     every_size_arrives_whole(&[("NEARMPI_WAY", "1")]);
+    every_size_arrives_whole(&[("NEARMPI_WAY", "1"), ("NEARMPI_SHUTTLE_MIN", "1")]);
+    every_size_arrives_whole(&[("NEARMPI_WAY", "1"), ("NEARMPI_SHUTTLE_MAX", "0")]);
     every_size_arrives_whole(&[("NEARMPI_WAY", "2")]);
     every_size_arrives_whole(&[("NEARMPI_WAY", "3"), ("NEARMPI_JOIN_CHUNK", "4096")]);
     every_size_arrives_whole(&[("NEARMPI_RING_MAX", "0"), ("NEARMPI_OFFER_MIN", "1000000000")]);
