@@ -11,6 +11,7 @@
 //!  first epoch (not counted) -> trial: the ways in turn, up to three rounds, fewer and fewer -> settled for a while
 //!                                 ^--------------------------------------------------------------'
 //! ```
+//! The first messages after a change of ways are not counted: in caches that another way has filled each way is slow.
 //! A way replaces the one in use only if it is clearly better. Trials get rarer while they change nothing. Where many
 //! messages are under way at a time an epoch is all of them, and says as much as several short ones: then two rounds do,
 //! and the way in use, too, is tried no more when it is hopeless.
@@ -29,6 +30,9 @@ const LONG: u32 = 512;
 /// Rounds of a trial; an epoch of at least [`HEAVY`] messages makes two of them.
 const ROUNDS: u8 = 3;
 const HEAVY: u32 = 3 * EPOCH;
+/// Messages after a change of ways that are not counted: what the other way has left in the caches is still there. A window
+/// of [`HEAVY`] messages outweighs that.
+const WARM: u32 = EPOCH / 4;
 /// A challenger that costs more than this much of the best is not tried again in the trial.
 const HOPELESS: f32 = 1.3;
 /// Nor is any way, after two rounds, that costs more than this much.
@@ -67,6 +71,8 @@ struct Class {
     since: u64,
     count: u32,
     bytes: u64,
+    /// The way has just changed.
+    cold: bool,
     phase: Phase,
     period: u32,
     /// Least cost per byte in the latest trial; infinite where it was not tried.
@@ -102,7 +108,7 @@ impl Ways {
         len: usize,
         choice: Choice,
         quiet: impl FnOnce(Option<Name>) -> bool,
-        now: impl FnOnce() -> u64,
+        now: impl Fn() -> u64,
     ) -> Way {
         if self.classes.is_empty() {
             self.classes = vec![Class::UNUSED; CLASSES];
@@ -113,11 +119,20 @@ impl Ways {
             self.classes[number].since = now();
         } else {
             let class = &mut self.classes[number];
+            let lull = class.open == 0 && class.count >= WARM && (class.cold || class.count >= EPOCH / 2);
+            let lull = lull && quiet(class.last);
+            if class.cold && lull {
+                class.cold = false;
+                if class.count < HEAVY {
+                    (class.since, class.count, class.bytes, class.last) = (now(), 0, 0, None);
+                }
+            }
             let enough = class.count >= EPOCH || class.count >= EPOCH / 2 && class.bytes >= EPOCH_BYTES;
-            if class.count >= LONG || enough && class.open == 0 && quiet(class.last) {
-                let now = now();
+            if class.count >= LONG || enough && lull {
+                let (now, before) = (now(), class.way);
                 let cost = now.saturating_sub(class.since) as f32 / class.bytes.max(1) as f32;
                 class.end_epoch(cost, class.count >= HEAVY, choice.open);
+                class.cold = class.way != before;
                 (class.since, class.count, class.bytes, class.last) = (now, 0, 0, None);
             }
         }
@@ -200,6 +215,7 @@ impl Class {
         since: 0,
         count: 0,
         bytes: 0,
+        cold: false,
         phase: Phase::Unused,
         period: PERIOD.0,
         cost: [f32::INFINITY; 3],
@@ -379,6 +395,24 @@ mod tests {
             program(&mut ways, &mut clock, 150, len, cost);
             assert_eq!(ways.settled(len), Some(Way::Cells), "turn {interrupted}");
         }
+    }
+
+    #[test]
+    fn what_the_way_before_has_left_in_the_caches_does_not_count() {
+        let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 19);
+        let run = std::cell::Cell::new((Way::Cells, 0));
+        let cost = |way, _| {
+            let (last, length) = run.get();
+            let length = if way == last { length + 1 } else { 1 };
+            run.set((way, length));
+            match way {
+                Way::Join if length <= 2 => 17_000,
+                Way::Join => 10_000,
+                _ => 12_500,
+            }
+        };
+        program(&mut ways, &mut clock, 150, len, cost);
+        assert_eq!(ways.settled(len), Some(Way::Join));
     }
 
     #[test]
