@@ -19,6 +19,6 @@ int main(int argc, char **argv)
     static const Collective collective = {
         {"MPI Allgather Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfwF",
          COLLECTIVE_DEFAULTS(1)},
-        1, 0, 1, call, put, verify};
+        1, 0, 1, call, put, verify, EVERYBODY, EVERYBODY};
     return collective_main(argc, argv, &collective);
 }

@@ -13,6 +13,6 @@ int main(int argc, char **argv)
     static const Collective collective = {
         {"MPI Allreduce Latency Test", "Size       Avg Latency(us)", "MPI_FLOAT", "mixcfwF",
          COLLECTIVE_DEFAULTS(4)},
-        1, 1, sizeof(float), call, put_terms, verify};
+        1, 1, sizeof(float), call, put_terms, verify, EVERYBODY, EVERYBODY};
     return collective_main(argc, argv, &collective);
 }

@@ -11,6 +11,6 @@ int main(int argc, char **argv)
     static const Collective collective = {
         {"MPI All-to-All Personalized Exchange Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfwF",
          COLLECTIVE_DEFAULTS(1)},
-        0, 0, 1, call, put_exchange, verify_exchange};
+        0, 0, 1, call, put_exchange, verify_exchange, EVERYBODY, EVERYBODY};
     return collective_main(argc, argv, &collective);
 }

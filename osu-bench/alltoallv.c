@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     static const Collective collective = {
         {"MPI All-to-Allv Personalized Exchange Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfw",
          COLLECTIVE_DEFAULTS(1)},
-        0, 0, 1, call, put_exchange, verify_exchange};
+        0, 0, 1, call, put_exchange, verify_exchange, EVERYBODY, EVERYBODY};
     counts = calloc(1 << 16, sizeof *counts);
     places = calloc(1 << 16, sizeof *places);
     return collective_main(argc, argv, &collective);

@@ -12,6 +12,6 @@ int main(int argc, char **argv)
     static const Collective collective = {
         {"MPI Broadcast Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfwF",
          COLLECTIVE_DEFAULTS(1)},
-        1, -1, 1, call, put, verify};
+        1, -1, 1, call, put, verify, THE_ROOT, ALL_BUT_THE_ROOT};
     return collective_main(argc, argv, &collective);
 }

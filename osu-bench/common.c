@@ -281,23 +281,23 @@ void row(size_t size, const double *values, int n)
     fflush(stdout);
 }
 
+static int plays(int part, const Run *run) { return part == EVERYBODY || (rank == run->root) == (part == THE_ROOT); }
+
 /* With --fresh, before a call: what this rank puts in is written anew. */
 static void rewrite(const Collective *c, const Run *run, unsigned seed)
 {
     size_t blocks = (size_t)(c->send_blocks ? c->send_blocks : ranks);
-    if (c->receive_blocks >= 0)
-        memset(run->send, '@' + (int)(seed % 26), run->bytes * blocks); /* numbers about 3 as floats */
-    else if (rank == run->root)
-        memset(run->receive, '@' + (int)(seed % 26), run->bytes);
+    void *data = c->receive_blocks < 0 ? run->receive : run->send;
+    if (plays(c->from, run))
+        memset(data, '@' + (int)(seed % 26), run->bytes * blocks); /* numbers about 3 as floats */
 }
 
 /* With --fresh, after a call: what this rank got is read. */
 static void use(const Collective *c, const Run *run)
 {
-    if (c->receive_blocks >= 0)
-        consume(run->receive, run->bytes * (size_t)(c->receive_blocks ? c->receive_blocks : ranks));
-    else if (rank != run->root)
-        consume(run->receive, run->bytes);
+    size_t blocks = (size_t)(c->receive_blocks < 0 ? 1 : c->receive_blocks ? c->receive_blocks : ranks);
+    if (plays(c->to, run))
+        consume(run->receive, run->bytes * blocks);
 }
 
 /* Times the calls of one size, with --fresh what stands around them too; every rank's mean goes into the average, minimum

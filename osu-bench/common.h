@@ -91,6 +91,7 @@ typedef struct {
     void (*call)(const Run *);
     void (*put)(const Run *, unsigned seed);
     void (*verify)(const Run *, unsigned seed);
+    enum { EVERYBODY, THE_ROOT, ALL_BUT_THE_ROOT } from, to; /* whose data go in, and who gets data */
 } Collective;
 
 int collective_main(int argc, char **argv, const Collective *collective);

@@ -19,8 +19,8 @@ static void verify(const Run *run, unsigned seed)
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI Gather Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfw",
+        {"MPI Gather Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfwF",
          COLLECTIVE_DEFAULTS(1)},
-        1, 0, 1, call, put, verify};
+        1, 0, 1, call, put, verify, EVERYBODY, THE_ROOT};
     return collective_main(argc, argv, &collective);
 }

@@ -15,8 +15,8 @@ static void verify(const Run *run, unsigned seed)
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI Reduce Latency Test", "Size       Avg Latency(us)", "MPI_FLOAT", "mixcfw",
+        {"MPI Reduce Latency Test", "Size       Avg Latency(us)", "MPI_FLOAT", "mixcfwF",
          COLLECTIVE_DEFAULTS(4)},
-        1, 1, sizeof(float), call, put_terms, verify};
+        1, 1, sizeof(float), call, put_terms, verify, EVERYBODY, THE_ROOT};
     return collective_main(argc, argv, &collective);
 }

@@ -17,8 +17,8 @@ static void verify(const Run *run, unsigned seed) { check(run->receive, run->byt
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI Scatter Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfw",
+        {"MPI Scatter Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfwF",
          COLLECTIVE_DEFAULTS(1)},
-        0, 1, 1, call, put, verify};
+        0, 1, 1, call, put, verify, THE_ROOT, EVERYBODY};
     return collective_main(argc, argv, &collective);
 }
