@@ -23,7 +23,7 @@ static void verify(const Run *run, unsigned seed)
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI Allgatherv Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfw", COLLECTIVE_DEFAULTS(1)},
+        {"MPI Allgatherv Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfwF", COLLECTIVE_DEFAULTS(1)},
         1, 0, 1, call, put, verify, EVERYBODY, EVERYBODY};
     counts = calloc(1 << 16, sizeof *counts);
     places = calloc(1 << 16, sizeof *places);

@@ -15,7 +15,7 @@ static void call(const Run *run)
 int main(int argc, char **argv)
 {
     static const Collective collective = {
-        {"MPI All-to-Allv Personalized Exchange Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfw",
+        {"MPI All-to-Allv Personalized Exchange Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfwF",
          COLLECTIVE_DEFAULTS(1)},
         0, 0, 1, call, put_exchange, verify_exchange, EVERYBODY, EVERYBODY};
     counts = calloc(1 << 16, sizeof *counts);

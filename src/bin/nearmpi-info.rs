@@ -179,7 +179,8 @@ const SELECTION: &str = "\
 #   RULE: OPERATION[@RANKS] [roomy|crowded]: WAY[<=BYTES] ...
 #   RANKS: 8, 3-8 or 3-; roomy: jobs with a CPU for each rank; BYTES: 4096, 64K, 1M
 # Of the ways the first is taken whose bound holds and that can do it; blocking operations begin with shown (through
-# boards in shared memory) and offered (copied once), all others with the ways by messages that follow.
+# boards in shared memory), offered (copied once) and learnt (the quicker of both, found out while the program runs), all
+# others with the ways by messages that follow.
 #
 # OPERATION       BYTES                           WAYS, in this order
 ";

@@ -4,7 +4,7 @@
 //! A rank's board for one communicator: what it shows to the other members in a collective operation.
 //!
 //! ```text
-//! | done, need (two lines) | slot 0 | slot 1 | ... | slot 15 |      all written by the owner only
+//! | done, need, verdict (two lines) | slot 0 | slot 1 | ... | slot 15 |      all written by the owner only
 //!
 //! Slot w0   | turn                       |   stored last (Release): what follows belongs to this turn
 //!      w1   | tag:32 | far:1 | bytes:31  |
@@ -36,8 +36,8 @@ pub const SLOTS: usize = 16;
 /// Bytes of payload in a slot.
 pub const INLINE: usize = 8 * WORDS;
 const WORDS: usize = 14;
-/// Bytes of a rank's scratch memory for what is too long for a slot.
-pub const SCRATCH: usize = 512 << 10;
+/// Bytes of a rank's scratch memory for what is too long for a slot: twice 256 KiB and tables of where which block lies.
+pub const SCRATCH: usize = 2 * ((256 << 10) + (4 << 10));
 /// Contexts, from the first on, that have a second board: for nonblocking operations.
 pub const STARTED: usize = 256;
 /// Bytes that lie ready for each slot of a second board, behind the scratch memory: those of one communicator must never
@@ -63,6 +63,7 @@ pub struct Board {
 struct Control {
     done: AtomicU64,
     need: AtomicU64,
+    verdict: AtomicU64,
 }
 
 /// What is shown in one turn.
@@ -119,6 +120,37 @@ impl Note {
     }
 }
 
+/// What a reader says of the bytes that it copied out of other ranks' memory in a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Its low bits ([`Verdict::TURN`]).
+    pub turn: u64,
+    /// Picoseconds that a byte took, up to [`Verdict::SLOWEST`].
+    pub pace: u64,
+    /// The bytes were not in its cache.
+    pub fresh: bool,
+}
+
+impl Verdict {
+    /// The bits of a turn that count.
+    pub const TURN: u64 = (1 << 32) - 1;
+    /// Who is slower says this.
+    pub const SLOWEST: u64 = (1 << 30) - 1;
+
+    fn word(self) -> u64 {
+        let pace = self.pace.min(Verdict::SLOWEST);
+        (self.turn & Verdict::TURN) << 32 | pace << 2 | u64::from(self.fresh) << 1 | 1
+    }
+
+    fn of(word: u64) -> Option<Verdict> {
+        (word & 1 != 0).then_some(Verdict {
+            turn: word >> 32,
+            pace: word >> 2 & Verdict::SLOWEST,
+            fresh: word & 2 != 0,
+        })
+    }
+}
+
 impl Board {
     /// The slot of `turn`.
     #[inline]
@@ -137,6 +169,18 @@ impl Board {
     #[inline]
     pub fn need(&self) -> &AtomicU64 {
         &self.control.need
+    }
+
+    /// Owner: what it says of the bytes that it has copied out of others' memory, before it is done with the turn.
+    #[inline]
+    pub fn judge(&self, verdict: Verdict) {
+        self.control.verdict.store(verdict.word(), Ordering::Relaxed);
+    }
+
+    /// What the owner said last, if anything.
+    #[inline]
+    pub fn verdict(&self) -> Option<Verdict> {
+        Verdict::of(self.control.verdict.load(Ordering::Relaxed))
     }
 
     /// Owner: will show something in `turn`, soon.
@@ -326,7 +370,19 @@ mod tests {
         assert_eq!(board.slot(6).turn().load(Ordering::Acquire), 0);
         board.finish(5);
         assert_eq!(board.done().load(Ordering::Acquire), 5);
-        assert_eq!(size_of::<Slot>(), 128);
+        assert_eq!(board.verdict(), None);
+        let verdict = Verdict {
+            turn: 5,
+            pace: 70,
+            fresh: true,
+        };
+        board.judge(verdict);
+        assert_eq!(board.verdict(), Some(verdict));
+        let pace = u64::MAX;
+        board.judge(Verdict { pace, ..verdict });
+        let pace = Verdict::SLOWEST;
+        assert_eq!(board.verdict(), Some(Verdict { pace, ..verdict }));
+        assert_eq!((size_of::<Slot>(), size_of::<Control>()), (128, 128));
     }
 
     #[test]

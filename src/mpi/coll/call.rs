@@ -3,7 +3,7 @@
 
 use super::args::{Blocks, Data, Reduction, Root, reduction_signature};
 use super::board::reductions::{self, Elements};
-use super::board::{self, Boards, Where, long, long_reductions, moves, started};
+use super::board::{self, AT_ONCE, Boards, Where, long, long_reductions, moves, started};
 use super::choice::Case;
 use super::machine::{self, Operation};
 use super::signature::{Call, Signature};
@@ -14,6 +14,7 @@ use crate::mpi::error::Result;
 use crate::mpi::pt2pt::engine::CAREFUL;
 use crate::mpi::request::RequestKey;
 use crate::mpi::world::Hold;
+use crate::sys::selection::Operation as What;
 use std::rc::Rc;
 
 /// What a collective call is to do.
@@ -149,6 +150,7 @@ pub fn barrier_at_once(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {
         boards,
         signature: Signature::of(Call::Barrier),
         near: boards.table.near,
+        learns: None,
     };
     Some(moves::barrier(hold, at).inspect_err(|_| boards.give_up(hold, comm)))
 }
@@ -166,6 +168,7 @@ pub fn bcast_at_once(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8,
         boards,
         signature: bcast_signature(root, row.1),
         near,
+        learns: None,
     };
     let data = Buffer::bytes(row.0, row.1);
     Some(moves::bcast(hold, at, root, &data).inspect_err(|_| boards.give_up(hold, comm)))
@@ -188,6 +191,18 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         boards,
         signature,
         near,
+        learns: None,
+    };
+    // `len` bytes of each call, which this rank shows or offers as it has learnt.
+    let learning = |signature, what, len| {
+        let (offers, timed) = boards.offers(what, len);
+        let near = if offers { 0 } else { AT_ONCE };
+        let learns = Some((what, len, timed));
+        Where {
+            near,
+            learns,
+            ..at(signature)
+        }
     };
     match task {
         Task::Barrier(_) => Some(moves::barrier(hold, at(signature))),
@@ -195,6 +210,14 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let buffer = data.buffer();
             match data.len() {
                 len if len <= table.bcast.shown => Some(moves::bcast(hold, at(signature), *root, &buffer)),
+                len if len <= table.bcast.learnt => {
+                    let learns = Some((What::Bcast, len, false));
+                    let at = Where {
+                        learns,
+                        ..at(signature)
+                    };
+                    Some(long::bcast_learnt(hold, at, *root, &buffer))
+                }
                 len => table.bcast.offers(len).then(|| {
                     let near = near.min(table.bcast.shown);
                     long::bcast(hold, Where { near, ..at(signature) }, *root, &buffer)
@@ -266,6 +289,17 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     let (send, recv) = ((len, send.as_ref()), buffer.as_ref());
                     Some(moves::scatter(hold, at(signature), *root, send, recv))
                 }
+                Some(len) if len.saturating_mul(size - 1) <= table.scatter.learnt => {
+                    let len = len.saturating_mul(size - 1);
+                    let at = match comm.rank == *root {
+                        true => learning(signature, What::Scatter, len),
+                        false => Where {
+                            learns: Some((What::Scatter, len, false)),
+                            ..at(signature)
+                        },
+                    };
+                    Some(long::scatter(hold, at, *root, send.as_ref(), buffer.as_ref()))
+                }
                 _ => table.scatter.offers_any().then(|| {
                     let near = near.min(table.scatter.shown);
                     let at = Where { near, ..at(signature) };
@@ -283,6 +317,10 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     let (send, room) = (send.as_ref(), |rank| recv.buffer(rank));
                     Some(moves::allgather(hold, at(signature), send, room, longest))
                 }
+                longest if longest <= table.allgather.learnt => {
+                    let at = learning(signature, What::Allgather, longest);
+                    Some(long::allgather(hold, at, send.as_ref(), recv))
+                }
                 _ => (table.allgather.offers_any()).then(|| long::allgather(hold, at(signature), send.as_ref(), recv)),
             }
         }
@@ -296,6 +334,10 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     let signature = in_pieces(signature, len.saturating_mul(size), table.wide);
                     let send = (len, send.as_ref());
                     Some(moves::alltoall(hold, at(signature), send, recv))
+                }
+                Some(len) if len.saturating_mul(size - 1) <= table.alltoall.learnt => {
+                    let at = learning(signature, What::Alltoall, len.saturating_mul(size - 1));
+                    Some(long::alltoall(hold, at, send.as_ref(), recv))
                 }
                 Some(_) if !table.alltoall.offers_any() => None,
                 None if !table.alltoallv => None,

@@ -3,10 +3,11 @@
 //! overrides both, case by case ([`selection`](crate::sys::selection)).
 //!
 //! A row of the table says up to how many bytes the operation is shown on the boards, in pieces of `near` bytes where it
-//! goes in pieces, and up to how many it is offered, to be copied once; what is longer still becomes a schedule, and so
-//! does what is nonblocking, persistent, or of more ranks than use boards.
+//! goes in pieces, up to how many it is shown or offered as the ranks learn what is quicker, and up to how many it is offered,
+//! to be copied once; what is longer still becomes a schedule, and so does what is nonblocking, persistent, or of more ranks
+//! than use boards.
 
-use super::board::{LONGEST, MOST};
+use super::board::{AT_ONCE, MOST};
 use super::machine::is_crowded;
 use crate::mpi::comm::Comm;
 use crate::mpi::world::Hold;
@@ -24,6 +25,8 @@ const FEW_SCAN: usize = 8;
 pub struct Row {
     /// Bytes of a rank up to which it goes by boards.
     pub shown: usize,
+    /// Bytes up to which what is longer is shown or copied once, as has been learnt ([`board::learnt`](super::board::learnt)).
+    pub learnt: usize,
     /// Bytes up to which what is longer is copied once; 0: never, however long or of unknown length.
     pub offered: usize,
 }
@@ -105,14 +108,13 @@ impl Table {
         let reduced = |most| if crowded || size <= 2 { any } else { most };
         // Shown to ranks that all take from all.
         let direct = near.min(settings.board_direct as usize);
+        // What is shown in one turn to ranks that all wait for it.
+        let at_once = near.saturating_mul(4).min(AT_ONCE);
         // Each turn costs ranks that share CPUs a change of place.
-        let wide = if crowded {
-            near.saturating_mul(4).min(LONGEST)
-        } else {
-            near
-        };
+        let wide = if crowded { at_once } else { near };
         let row = |shown, offered| Row {
             shown,
+            learnt: 0,
             offered: if offered { ANY } else { 0 },
         };
         let mut table = Table {
@@ -133,7 +135,7 @@ impl Table {
                 true => row(any, always),
                 false => row(reduced(near), once),
             },
-            reduce_scatter: row(near, once),
+            reduce_scatter: row(at_once, once),
             scan: row(reduced(short), always && size <= FEW_SCAN),
             gather: row(
                 if crowded {
@@ -150,6 +152,14 @@ impl Table {
             },
             alltoall: row(if crowded { wide.saturating_mul(2) } else { direct }, once),
         };
+        if once && !always && !crowded && near >= LEAST {
+            // Data that are rewritten go quicker by two copies, others by one: the ranks find out.
+            table.scatter.shown = direct / 2;
+            for row in [&mut table.scatter, &mut table.allgather, &mut table.alltoall] {
+                row.learnt = AT_ONCE;
+            }
+            (table.bcast.shown, table.bcast.learnt) = (near / 2, short);
+        }
         for &operation in Operation::ALL {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {
                 continue;
@@ -166,8 +176,9 @@ impl Table {
             *row = Row {
                 shown: match in_pieces && near >= LEAST {
                     true => most(Way::Shown),
-                    false => most(Way::Shown).min(near),
+                    false => most(Way::Shown).min(at_once),
                 },
+                learnt: if can { most(Way::Learnt) } else { 0 },
                 offered: if can { most(Way::Offered) } else { 0 },
             };
             if operation == Operation::Alltoall {
@@ -232,8 +243,8 @@ impl<'a> Case<'a> {
             .row(operation)
             .map(|(row, _)| *row);
         let row = row.filter(|_| self.size as u64 <= self.settings.board_ranks);
-        let boards = row.map_or([0; 2], |row| [row.shown, row.offered]);
-        let boards = [Way::Shown, Way::Offered].into_iter().zip(boards);
+        let boards = row.map_or([0; 3], |row| [row.shown, row.learnt, row.offered]);
+        let boards = [Way::Shown, Way::Learnt, Way::Offered].into_iter().zip(boards);
         let mut steps: Vec<Step> = Vec::new();
         for step in boards
             .map(|(way, most)| Step { way, most })
@@ -319,11 +330,17 @@ mod tests {
     #[test]
     fn ranks_with_a_cpu_each_copy_long_data_once_and_those_that_share_cpus_take_pieces() {
         let (roomy, crowded) = (table(&[], false, 4), table(&[], true, 4));
-        let pieces = Row { shown: ANY, offered: 0 };
+        let pieces = Row {
+            shown: ANY,
+            learnt: 0,
+            offered: 0,
+        };
         assert_eq!((roomy.allreduce.shown, roomy.allreduce.offered), (65536, ANY));
         assert_eq!((crowded.allreduce, crowded.allgather), (pieces, pieces));
         assert_eq!((roomy.alltoall.shown, crowded.alltoall.shown), (32768, 524_288));
-        assert_eq!((roomy.bcast.shown, crowded.bcast.shown), (1 << 18, ANY));
+        assert_eq!((roomy.alltoall.learnt, crowded.alltoall.learnt), (1 << 18, 0));
+        assert_eq!((roomy.scatter.shown, roomy.scatter.learnt), (16384, 1 << 18));
+        assert_eq!((roomy.bcast.learnt, crowded.bcast.shown), (1 << 18, ANY));
     }
 
     #[test]
@@ -349,6 +366,7 @@ mod tests {
             (
                 Row {
                     shown: 65536,
+                    learnt: 0,
                     offered: 0
                 },
                 65536
@@ -370,6 +388,7 @@ mod tests {
             two.allreduce,
             Row {
                 shown: 4096,
+                learnt: 0,
                 offered: 8192
             }
         );
@@ -378,7 +397,7 @@ mod tests {
         let four = table(&set(("", "")), true, 4);
         assert_eq!((four.bcast.shown, four.bcast.offered), (0, 0));
         // Blocks are not shown in pieces.
-        assert_eq!((four.reduce_scatter.shown, four.reduce_scatter.offered), (65536, 0));
+        assert_eq!((four.reduce_scatter.shown, four.reduce_scatter.offered), (1 << 18, 0));
         assert_eq!(four.allreduce, table(&[], true, 4).allreduce);
         let refused = table(&set(("NEARMPI_ONE_COPY", "0")), false, 2);
         assert_eq!((refused.gather.offered, refused.allreduce.shown), (0, 4096));
@@ -416,7 +435,10 @@ mod tests {
         let settings = Settings::read(|_| None).unwrap();
         let rule = |crowded, size, operation| Case::new(&settings, crowded, size).rule(operation).to_string();
         assert_eq!(rule(false, 8, Operation::Barrier), "barrier@8 roomy: doubling");
-        assert_eq!(rule(false, 8, Operation::Bcast), "bcast@8 roomy: shown<=256K parts");
+        assert_eq!(
+            rule(false, 8, Operation::Bcast),
+            "bcast@8 roomy: shown<=32K learnt<=256K parts"
+        );
         assert_eq!(rule(true, 8, Operation::Bcast), "bcast@8 crowded: shown");
         let many = rule(true, 100, Operation::Allreduce);
         assert_eq!(many, "allreduce@100 crowded: flat<=4K doubling<=16383 halves");

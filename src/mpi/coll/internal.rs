@@ -122,6 +122,7 @@ fn by_boards<'a>(
         boards,
         signature: Signature::of(Call::Internal),
         near: board::MOST,
+        learns: None,
     };
     operation(hold, at).inspect_err(|_| boards.give_up(hold, comm))
 }

@@ -2,6 +2,7 @@
 //! threads wait for.
 
 use super::Boards;
+use super::learnt::Paces;
 use super::started::Started;
 use crate::shm::board::{Board, Place, SCRATCH, SLOTS};
 use crate::shm::sync::Ordering;
@@ -28,6 +29,8 @@ pub struct Desk {
     pub started: Vec<Started>,
     /// Room for blocks on their way through the cache; whoever uses it takes it and brings it back.
     pub blocks: Vec<u8>,
+    /// How long it takes to read other ranks' memory.
+    pub paces: Paces,
 }
 
 /// What a thread waits for on another rank's board.

@@ -20,8 +20,10 @@ use crate::mpi::pt2pt::engine::fault;
 use crate::mpi::pt2pt::{self, Mode};
 use crate::mpi::request::RequestKey;
 use crate::mpi::world::Hold;
+use crate::shm::board::Verdict;
 use crate::shm::profile::Path;
 use crate::shm::sync::Ordering;
+use crate::sys::clock;
 use std::cell::Cell;
 
 /// Bytes copied at a time where they go on from there through the cache.
@@ -55,6 +57,9 @@ pub struct Reader<'t, 'a> {
     sources: Vec<Option<Source>>,
     /// What this rank offers in the turn.
     offer: Option<&'t Offer>,
+    /// What there is to say of the bytes that were offered, if their owners want to know it.
+    verdict: Option<Verdict>,
+    judges: bool,
 }
 
 impl Offer {
@@ -91,6 +96,11 @@ impl Offer {
         };
         let pieces = pieces.iter().map(pack).collect();
         Offer::new(pieces, packed, readers)
+    }
+
+    /// Who reads.
+    pub fn readers(&self) -> impl Iterator<Item = u32> {
+        self.readers.iter().map(|&(rank, _)| rank)
     }
 
     /// Bytes `(first, len)` of what `rank` sees.
@@ -216,7 +226,13 @@ impl<'t, 'a> Reader<'t, 'a> {
             });
         }
         hold.tell_awake();
-        Ok(Reader { turn, sources, offer })
+        Ok(Reader {
+            turn,
+            sources,
+            offer,
+            verdict: None,
+            judges: false,
+        })
     }
 
     /// Where bytes `first .. first + len` of what `rank` has can be read: at once, or after a copy to
@@ -247,12 +263,51 @@ impl<'t, 'a> Reader<'t, 'a> {
             };
             let world = self.turn.boards.members[rank as usize].world;
             let address = address.wrapping_add(first as u64);
+            let from = if self.judges { clock::nanoseconds() } else { 0 };
             // SAFETY: the caller's room.
             if unsafe { hold.engine.channel.read_memory(world, address, room, len) } {
+                if self.judges {
+                    self.judge(hold, clock::nanoseconds() - from, (world, address), (room, len));
+                }
                 hold.engine.channel.count_seen(Path::OneCopy, world, len);
                 return Ok(room);
             }
             self.ask(hold)?;
+        }
+    }
+
+    /// From now on the time of reading is taken, for the owners of the data: [`Reader::tell`].
+    pub fn judges(&mut self) {
+        self.judges = true;
+    }
+
+    /// The bytes that lie in `room` now came from a rank's memory in so many nanoseconds.
+    fn judge(&mut self, hold: &mut Hold, took: u64, (world, address): (u32, u64), (room, len): (*mut u8, usize)) {
+        let mut paces = std::mem::take(&mut hold.desk.paces);
+        let (pace, fresh) = paces.judge(took, len, || {
+            let from = clock::nanoseconds();
+            // SAFETY: as many bytes have just come to the same room; if they cannot any more, those stay.
+            unsafe { hold.engine.channel.read_memory(world, address, room, len) };
+            clock::nanoseconds() - from
+        });
+        hold.desk.paces = paces;
+        let turn = self.turn.number;
+        let last = self.verdict.unwrap_or(Verdict {
+            turn,
+            pace: 0,
+            fresh: false,
+        });
+        self.verdict = Some(Verdict {
+            turn,
+            pace: last.pace.max(pace),
+            fresh: last.fresh || fresh,
+        });
+    }
+
+    /// Tells the owners of the data how reading went, if it did.
+    pub fn tell(&self) {
+        if let Some(verdict) = self.verdict {
+            self.turn.boards.members[self.turn.boards.me].board.judge(verdict);
         }
     }
 

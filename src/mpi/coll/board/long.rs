@@ -8,12 +8,14 @@
 
 use super::desk::LINE;
 use super::far::{Offer, Reader, WHOLE};
-use super::moves::keep;
+use super::moves::{self, keep};
 use super::{ENTRY, LONGEST, Turn, Where};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Blocks;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
+use crate::sys::clock;
+use crate::sys::selection::Operation;
 
 impl Where<'_> {
     /// Shows `buffer`, or offers it to `readers`.
@@ -25,7 +27,7 @@ impl Where<'_> {
         readers: impl Iterator<Item = u32>,
     ) -> Result<Option<Offer>> {
         if buffer.len() <= self.near {
-            turn.show(hold, buffer)?;
+            self.timed(buffer.len(), || turn.show(hold, buffer))?;
             return Ok(None);
         }
         let offer = Offer::whole(buffer, readers.map(|rank| (rank, WHOLE)));
@@ -45,7 +47,7 @@ impl Where<'_> {
             turn.offer(hold, &offer)?;
             return Ok(Some(offer));
         }
-        turn.show_with(hold, table + total, |room| {
+        let show = |room: *mut u8| {
             let mut place = table;
             for rank in self.others() {
                 let block = blocks.buffer(rank);
@@ -58,10 +60,37 @@ impl Where<'_> {
                 }
                 place += block.len();
             }
-        })?;
+        };
+        self.timed(total, || turn.show_with(hold, table + total, show))?;
         Ok(None)
     }
+
+    /// Shows `len` bytes, and takes the time if it counts.
+    fn timed(&self, len: usize, show: impl FnOnce() -> Result<()>) -> Result<()> {
+        let Some((what, bytes, true)) = self.learns else {
+            return show();
+        };
+        let from = clock::nanoseconds();
+        show()?;
+        self.boards.has_shown(what, bytes, clock::nanoseconds() - from, len);
+        Ok(())
+    }
+
+    /// Ends a turn as [`Turn::end`] does, and learns how the readers of `offer` fared; showing is as quick as reading that takes
+    /// `worth` percent of a copy to scratch memory.
+    fn end(&self, hold: &mut Hold, turn: &Turn, outcome: Result<()>, offer: Option<&Offer>, worth: u64) -> Result<()> {
+        turn.end(hold, outcome, offer)?;
+        if let (Some((what, len, _)), Some(offer)) = (self.learns, offer) {
+            self.boards.learn(what, len, turn, offer, worth);
+        }
+        Ok(())
+    }
 }
+
+/// Percent of a copy to scratch memory that two copies take, the second after the first.
+const AFTER: u64 = 220;
+/// ... where the second goes beside the first of the next piece.
+const BESIDE: u64 = 120;
 
 /// The root offers its data; everybody copies them. Cost: n bytes read by each of the others.
 ///
@@ -71,7 +100,30 @@ pub fn bcast(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()>
     let turn = at.turn();
     if at.comm.rank == root {
         let offer = at.present(hold, &turn, data, at.others())?;
-        return turn.end(hold, Ok(()), offer.as_ref());
+        return at.end(hold, &turn, Ok(()), offer.as_ref(), BESIDE);
+    }
+    let outcome = take(hold, at, (&turn, None), std::iter::once(root), false, |_| data.clone());
+    turn.end(hold, outcome, None)
+}
+
+/// The root offers its data, or shows them in pieces, as it has learnt ([`Where::learns`]); the others see what it does.
+/// Cost: that of [`bcast`] or [`moves::bcast`].
+///
+/// # Errors
+/// As [`bcast`].
+pub fn bcast_learnt(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()> {
+    if at.comm.rank == root {
+        let (offers, timed) = at.boards.offers(Operation::Bcast, data.len());
+        let learns = Some((Operation::Bcast, data.len(), timed));
+        let at = Where { learns, ..at };
+        return match offers {
+            true => bcast(hold, Where { near: 0, ..at }, root, data),
+            false => at.timed(data.len(), || moves::bcast(hold, at, root, data)),
+        };
+    }
+    let turn = at.turn();
+    if turn.see(hold, root, None)?.far.is_none() {
+        return moves::bcast_from(hold, at, turn, root, data);
     }
     let outcome = take(hold, at, (&turn, None), std::iter::once(root), false, |_| data.clone());
     turn.end(hold, outcome, None)
@@ -89,6 +141,9 @@ fn take(
 ) -> Result<()> {
     let wanted = |rank| (0, room(rank).len());
     let mut reader = Reader::new(hold, turn, ranks.clone(), tabled, None, offer, wanted)?;
+    if at.learns.is_some() {
+        reader.judges();
+    }
     // Many readers of one rank begin at different places.
     let parts = match at.comm.size() {
         0..=2 => 1,
@@ -110,6 +165,7 @@ fn take(
             reader.copy(hold, rank, first, &piece)?;
         }
     }
+    reader.tell();
     Ok(())
 }
 
@@ -152,7 +208,7 @@ pub fn scatter(hold: &mut Hold, at: Where, root: u32, send: Option<&Blocks>, rec
     let Some(send) = send else { return Ok(()) };
     let offer = at.present_blocks(hold, &turn, send, false)?;
     keep(Some(&send.buffer(root)), recv);
-    turn.end(hold, Ok(()), offer.as_ref())
+    at.end(hold, &turn, Ok(()), offer.as_ref(), AFTER)
 }
 
 /// `MPI_Allgather` and `MPI_Allgatherv`: everybody presents its block and takes the others'.
@@ -169,7 +225,7 @@ pub fn allgather(hold: &mut Hold, at: Where, send: Option<&Buffer>, recv: &Block
         recv.buffer(rank)
     });
     turn.seen_all();
-    turn.end(hold, outcome, offer.as_ref())
+    at.end(hold, &turn, outcome, offer.as_ref(), AFTER)
 }
 
 /// `MPI_Alltoall` and its kin: everybody presents its blocks and takes its own of each other rank's;
@@ -186,5 +242,5 @@ pub fn alltoall(hold: &mut Hold, at: Where, send: Option<&Blocks>, recv: &Blocks
         recv.buffer(rank)
     });
     turn.seen_all();
-    turn.end(hold, outcome, offer.as_ref())
+    at.end(hold, &turn, outcome, offer.as_ref(), AFTER)
 }

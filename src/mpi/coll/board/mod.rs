@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`desk`] | scratch memory that is still being read; what threads wait for |
 //! | [`far`] | what is too long to be shown: one copy out of its owner's memory |
+//! | [`learnt`] | whether long data are shown or offered, where that is learnt |
 //! | [`moves`] | operations that move data |
 //! | [`reductions`] | operations that compute |
 //! | [`started`] | short nonblocking operations |
@@ -25,6 +26,7 @@
 
 pub mod desk;
 pub mod far;
+pub mod learnt;
 pub mod long;
 pub mod long_reductions;
 pub mod moves;
@@ -52,7 +54,9 @@ use crate::shm::profile::Path;
 use crate::shm::segment::Segment;
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
+use crate::sys::selection::Operation;
 use desk::Wait;
+use learnt::Learnt;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -67,8 +71,10 @@ const ENTRY: usize = 16;
 /// Why a rank may have another number of bytes than expected.
 const DIFFER: &str = "counts or datatypes differ between the ranks of the collective operation";
 /// Most bytes shown at a time: what all slots of a communicator show leaves room for others.
-pub const MOST: usize = SCRATCH / 8;
-/// Most bytes that are shown in a turn whose others show as much: the next turn's have room beside them.
+pub const MOST: usize = 64 << 10;
+/// Most bytes of data that are shown in a turn whose others show as much.
+pub const AT_ONCE: usize = 256 << 10;
+/// The same with tables of where they lie: the next turn's have room beside them.
 pub const LONGEST: usize = SCRATCH / 2;
 
 /// The boards of a communicator's members.
@@ -96,6 +102,8 @@ pub struct Boards {
     trays: Option<u16>,
     /// Which way operations go.
     pub table: Table,
+    /// What has been learnt about showing and offering.
+    learnt: Learnt,
 }
 
 #[derive(Debug)]
@@ -118,6 +126,8 @@ pub struct Where<'a> {
     pub signature: Signature,
     /// Bytes up to which data are shown rather than offered, and shown at a time where they go in pieces.
     pub near: usize,
+    /// The operation, its bytes, and whether to take the time of showing them, if it is learnt whether they are shown or offered.
+    pub learns: Option<(Operation, usize, bool)>,
 }
 
 impl<'a> Where<'a> {
@@ -190,6 +200,7 @@ impl Boards {
             segment: segment.clone(),
             trays: (!started && settings.board_trays != 0).then_some(context),
             table: Table::new(settings, segment.oversubscribed(), comm.size() as usize),
+            learnt: Learnt::default(),
         }))
     }
 

@@ -41,6 +41,19 @@ pub fn bcast(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()>
     pieces(data.len(), at.near).try_for_each(|piece| bcast_piece(hold, at, root, data, piece))
 }
 
+/// As [`bcast`], of a rank that is not the root, which has begun the first turn.
+///
+/// # Errors
+/// As [`bcast`].
+pub fn bcast_from(hold: &mut Hold, at: Where, turn: Turn, root: u32, data: &Buffer) -> Result<()> {
+    let mut pieces = pieces(data.len(), at.near);
+    if let Some(first) = pieces.next() {
+        take(hold, &turn, root, data, first)?;
+    }
+    turn.finish(hold);
+    pieces.try_for_each(|piece| bcast_piece(hold, at, root, data, piece))
+}
+
 #[inline]
 fn bcast_piece(hold: &mut Hold, at: Where, root: u32, data: &Buffer, piece: Piece) -> Result<()> {
     let turn = at.turn();

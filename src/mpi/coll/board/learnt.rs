@@ -1,0 +1,297 @@
+//! Whether long data are shown or offered, where neither is best everywhere. Data that the program has rewritten lie in its
+//! own cache: two copies through scratch memory, whose lines both ranks know, are quicker than one copy out of the program's
+//! memory, which takes each line away twice. Data that nobody has touched since they were read last still lie in their
+//! reader's cache, and one copy out of there is quicker than two.
+//!
+//! Whoever has data may show or offer them as it likes: readers take both. So nothing has to be agreed, and each rank finds out
+//! for its own data. Now and then it offers them. Whoever reads them takes the time, compares it with that of reading the
+//! same bytes once more, when they are in its cache for certain, and says both on its board ([`Verdict`]).
+
+use super::far::Offer;
+use super::{Boards, Turn};
+use crate::shm::board::Verdict;
+use crate::sys::selection::Operation;
+use std::cell::RefCell;
+
+/// Calls until data are offered for the first time; the next times come after four times as many each, up to `RARE`. So often
+/// those that are always offered are shown, and read once more, to see whether that takes as long as it did.
+const FIRST: u32 = 4;
+const RARE: u32 = 256;
+/// Calls in a row that offer data to find out: the first one finds little of what it needs in the caches, so it does not count.
+const TRIAL: u32 = 3;
+/// Calls between two whose showing is timed: the clock takes as long as some hundreds of bytes.
+const TIMED: u32 = 16;
+/// Verdicts in a row against offering that end it.
+const SURE: u32 = 2;
+/// Lengths of a class are at most twice each other.
+const CLASSES: usize = 32;
+/// Reading is slow from so many percent of what it takes from the own cache.
+const SLOW: u64 = 160;
+
+/// What has been learnt on a communicator, of each operation and class of lengths.
+#[derive(Debug, Default)]
+pub(super) struct Learnt {
+    all: RefCell<Vec<(Operation, usize, Known)>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    calls: u32,
+    /// Whether data are offered, and how many of the last verdicts were against it.
+    offers: bool,
+    against: u32,
+    /// Calls of a trial that are left.
+    trial: u32,
+    /// Picoseconds that showing a byte takes.
+    cost: Pace,
+}
+
+/// Picoseconds that a byte takes, at best: what disturbs makes it slower only.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace(Option<u64>);
+
+/// What a rank knows of reading other ranks' memory.
+#[derive(Debug, Default)]
+pub struct Paces {
+    /// Bytes that are in its cache, by class of length.
+    cached: [(Pace, u32); CLASSES],
+}
+
+/// The class of a length.
+fn class_of(len: usize) -> usize {
+    (len.max(1).ilog2() as usize).min(CLASSES - 1)
+}
+
+/// Picoseconds a byte.
+fn pace(nanoseconds: u64, len: usize) -> u64 {
+    nanoseconds.saturating_mul(1000) / len.max(1) as u64
+}
+
+impl Pace {
+    fn learn(&mut self, now: u64) {
+        self.0 = Some(match self.0 {
+            Some(old) if now > old => old + (now - old) / 4,
+            _ => now,
+        });
+    }
+}
+
+impl Paces {
+    /// What there is to say of `len` bytes that were read in so many nanoseconds; `again` reads them once more and says how
+    /// long that took.
+    pub fn judge(&mut self, nanoseconds: u64, len: usize, mut again: impl FnMut() -> u64) -> (u64, bool) {
+        let (cached, age) = &mut self.cached[class_of(len)];
+        if *age < FIRST || age.is_multiple_of(RARE) {
+            cached.learn(pace(again(), len));
+        }
+        *age = age.wrapping_add(1);
+        let took = pace(nanoseconds, len);
+        (took, took * 100 > cached.0.unwrap_or(0) * SLOW)
+    }
+}
+
+impl Known {
+    /// Whether the next call offers its data.
+    fn next(&mut self) -> bool {
+        let call = self.calls;
+        self.calls = call.wrapping_add(1);
+        if self.offers {
+            return !call.is_multiple_of(RARE);
+        }
+        let due = match call {
+            0..RARE => call >= FIRST && call.is_power_of_two() && call.ilog2().is_multiple_of(2),
+            _ => call.is_multiple_of(RARE),
+        };
+        if due {
+            self.trial = TRIAL;
+        }
+        self.trial > 0
+    }
+
+    /// The readers took `took` a byte, and not out of their caches if `fresh`; showing them is as quick if that takes
+    /// `worth` percent of copying them to scratch memory.
+    fn judge(&mut self, took: u64, fresh: bool, worth: u64) {
+        let better = !fresh && self.cost.0.is_some_and(|cost| took * 100 < cost * worth);
+        if self.offers {
+            self.against = if better { 0 } else { self.against + 1 };
+            self.offers = self.against < SURE;
+        } else if self.trial > 0 {
+            let first = self.trial == TRIAL;
+            self.trial = if better || first { self.trial - 1 } else { 0 };
+            (self.offers, self.against) = (better && self.trial == 0, 0);
+        }
+    }
+}
+
+impl Boards {
+    fn about<T>(&self, what: Operation, len: usize, ask: impl FnOnce(&mut Known) -> T) -> T {
+        let mut all = self.learnt.all.borrow_mut();
+        let class = class_of(len);
+        let index = all
+            .iter()
+            .position(|one| (one.0, one.1) == (what, class))
+            .unwrap_or_else(|| {
+                all.push((what, class, Known::default()));
+                all.len() - 1
+            });
+        ask(&mut all[index].2)
+    }
+
+    /// Whether this rank offers its data in a call of `what`, of `len` bytes, and whether it takes the time if it shows them.
+    pub fn offers(&self, what: Operation, len: usize) -> (bool, bool) {
+        self.about(what, len, |known| {
+            let timed = known.calls < FIRST || known.calls.is_multiple_of(TIMED);
+            (known.next(), timed)
+        })
+    }
+
+    /// This rank has shown `bytes` bytes in such a call, in so many nanoseconds.
+    pub(super) fn has_shown(&self, what: Operation, len: usize, nanoseconds: u64, bytes: usize) {
+        self.about(what, len, |known| known.cost.learn(pace(nanoseconds, bytes)));
+    }
+
+    /// The readers of `offer` are through with it: learns what they say. Showing is as quick if reading takes `worth` percent
+    /// of a copy to scratch memory.
+    pub(super) fn learn(&self, what: Operation, len: usize, turn: &Turn, offer: &Offer, worth: u64) {
+        let mut all = (0, false);
+        for rank in offer.readers() {
+            let board = self.members[rank as usize].board;
+            // Who could not read says nothing.
+            let one = board
+                .verdict()
+                .filter(|verdict| verdict.turn == turn.number & Verdict::TURN);
+            let (took, fresh) = one.map_or((0, true), |verdict| (verdict.pace, verdict.fresh));
+            all = (all.0.max(took), all.1 || fresh);
+        }
+        self.about(what, len, |known| known.judge(all.0, all.1, worth));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ANY, Step, What, take};
+    use super::*;
+    use crate::mpi::coll::support;
+
+    /// A program whose readers take `took` a byte, while showing takes `cost`: how many of `calls` were offered.
+    fn run(known: &mut Known, calls: u32, took: u64, fresh: bool, cost: u64) -> u32 {
+        let offered = |known: &mut Known| match known.next() {
+            true => {
+                known.judge(took, fresh, 170);
+                1
+            }
+            false => {
+                known.cost.learn(cost);
+                0
+            }
+        };
+        (0..calls).map(|_| offered(known)).sum()
+    }
+
+    #[test]
+    fn untouched_data_come_to_be_offered_and_rewritten_ones_to_be_shown() {
+        let mut known = Known::default();
+        assert!(run(&mut known, 10, 27, false, 30) >= 2);
+        assert!(run(&mut known, 1000, 27, false, 30) >= 980);
+        assert!(run(&mut known, 10, 27, true, 30) <= 4);
+        assert!(run(&mut known, 1000, 27, true, 30) <= 20);
+        // They lie in a cache that both ranks share, where two copies are quick.
+        assert!(run(&mut known, 10, 27, false, 10) <= 3);
+        assert!(run(&mut known, 1000, 27, false, 10) <= 20);
+    }
+
+    #[test]
+    fn one_call_that_was_disturbed_changes_nothing() {
+        let mut known = Known::default();
+        run(&mut known, 100, 27, false, 30);
+        known.judge(500, true, 170);
+        assert!(known.offers);
+        known.judge(27, false, 170);
+        known.judge(500, true, 170);
+        assert!(known.offers);
+        known.judge(500, true, 170);
+        assert!(!known.offers);
+        known.cost.learn(10_000);
+        assert!(known.cost.0.unwrap() < 3000);
+        // The first call of a trial does not count, one of the next is enough against it.
+        let mut trial = |verdicts: &[bool]| {
+            while !known.next() {}
+            for &fresh in verdicts {
+                known.judge(27, fresh, 17_000);
+                known.next();
+            }
+            (std::mem::take(&mut known.offers), std::mem::take(&mut known.trial))
+        };
+        assert_eq!(trial(&[true, false, false]), (true, 0));
+        assert_eq!(trial(&[false, true]), (false, 0));
+        assert_eq!(trial(&[false, false, true]), (false, 0));
+    }
+
+    #[test]
+    fn what_is_read_is_compared_with_reading_it_again_now_and_then() {
+        let (mut paces, mut again) = (Paces::default(), 0);
+        let mut judge = |nanoseconds| {
+            paces.judge(nanoseconds, 100_000, || {
+                again += 1;
+                2000
+            })
+        };
+        assert_eq!(judge(5000), (50, true));
+        assert_eq!(judge(2100), (21, false));
+        assert_eq!(judge(3300), (33, true));
+        (3..2 * RARE).for_each(|_| assert!(!judge(2100).1));
+        assert_eq!(again, FIRST + 1);
+    }
+
+    /// Whether rank 0 offered its data in call `FIRST` of each operation on boards that learn, and what its reader, rank 1, said
+    /// of them in the last one; `take` compares what has come with its definition.
+    fn tried(refused: bool) -> Vec<(bool, Option<Verdict>)> {
+        let outcome = std::sync::Mutex::new(Vec::new());
+        support::job(2, 8, &[], false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            if refused {
+                hold.engine.channel.never_read(1 - rank);
+            }
+            for what in [What::Bcast, What::Scatter, What::Allgather, What::Alltoall] {
+                for seed in 0..=FIRST {
+                    // 100,000 bytes of a rank: a broadcast of two pieces.
+                    let count = 25_000;
+                    take(
+                        &mut hold,
+                        &comm,
+                        Step {
+                            what,
+                            count,
+                            seed,
+                            ..ANY
+                        },
+                    );
+                }
+                let boards = super::super::of(&hold, &comm).unwrap();
+                if rank == 0 {
+                    let known = boards.learnt.all.borrow();
+                    let tried = known.last().is_some_and(|(_, _, known)| known.trial == TRIAL - 1);
+                    outcome.lock().unwrap().push((tried, boards.members[1].board.verdict()));
+                }
+            }
+        });
+        outcome.into_inner().unwrap()
+    }
+
+    #[test]
+    fn readers_say_how_they_fared_and_get_what_is_shown_as_well_as_what_is_offered() {
+        let tried = tried(false);
+        assert!(
+            tried.iter().all(|(offered, verdict)| *offered && verdict.is_some()),
+            "{tried:?}"
+        );
+        let turns: std::collections::BTreeSet<_> = tried.iter().map(|(_, verdict)| verdict.unwrap().turn).collect();
+        assert_eq!(turns.len(), tried.len());
+    }
+
+    #[test]
+    fn readers_that_cannot_read_get_messages_and_say_nothing() {
+        assert!(tried(true).iter().all(|outcome| *outcome == (true, None)));
+    }
+}
