@@ -297,6 +297,7 @@ mod tests {
                 boards: &boards,
                 signature: Signature::of(Call::Allgather),
                 near: INTS * 4,
+                learns: None,
             };
             let mut mine = values(1, rank, count);
             allgather(&mut hold, at, Some(&data(&mut mine).buffer()), recv, count * 4).unwrap();
