@@ -101,10 +101,12 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Whether a message of `len` bytes to `to`, in a row or not, with a choice of `way`, waits for its receiver.
-    pub(super) fn waits(&mut self, to: u32, (len, in_a_row): (usize, bool), way: Way) -> bool {
+    pub(super) fn waits(&mut self, to: u32, (len, in_a_row): (usize, bool), way: Way, blocking: bool) -> bool {
         let offer_min = self.scaled(to, self.settings.offer_min);
         match self.levels[to as usize] {
-            Level::Usual => way != Way::Cells || len >= offer_min && !self.goes_at_once(to, (len, in_a_row), offer_min),
+            Level::Usual => {
+                way != Way::Cells || len >= offer_min && !self.goes_at_once(to, (len, in_a_row), offer_min, blocking)
+            }
             Level::Raised => len >= offer_min.max(self.settings.skew_max as usize),
             Level::Flooded => true,
         }
@@ -113,12 +115,12 @@ impl<B: Bytes> Channel<B> {
     /// Whether a message that could wait goes by value in parts all the same, which saves the answer to an offer: if a shuttle or the
     /// ring has room for all of it, so that its sender need not wait for a late receiver, and those before it have been read.
     /// In a window of messages the answers come while others are copied, and one copy is less work than two.
-    fn goes_at_once(&mut self, to: u32, (len, in_a_row): (usize, bool), offer_min: usize) -> bool {
+    fn goes_at_once(&mut self, to: u32, (len, in_a_row): (usize, bool), offer_min: usize, blocking: bool) -> bool {
         if self.part == 0 {
             return false;
         }
         let part = self.part_of(len, in_a_row) as u32;
-        if self.has_shuttle(to, len, part) == Ok(true) {
+        if blocking && self.has_shuttle(to, len, part) == Ok(true) {
             return true;
         }
         if len > offer_min.saturating_mul(AT_ONCE) {
@@ -208,7 +210,8 @@ mod tests {
         let mut bytes = vec![1u8; LEN];
         let at = bytes.as_mut_ptr();
         let (few, many, huge) = (Plain(at, 20_000), Plain(at, 100_000), Plain(at, LEN));
-        let offered = |sender: &mut Channel<Plain>| [&few, &many, &huge].map(|buffer| sender.plan(1, buffer).is_some());
+        let offered =
+            |sender: &mut Channel<Plain>| [&few, &many, &huge].map(|buffer| sender.plan(1, buffer, true).is_some());
         assert_eq!(offered(&mut sender), [false, true, true]);
         for (level, plan) in [
             (Level::Raised, [false, false, true]),

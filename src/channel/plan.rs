@@ -20,9 +20,10 @@ fn far(mine: &Place, theirs: &Place) -> bool {
 }
 
 impl<B: Bytes> Channel<B> {
-    /// How a message to `to` waits for its receiver and then travels; `None` when it goes by value at once.
+    /// How a message to `to` waits for its receiver and then travels; `None` when it goes by value at once. `blocking`: the program
+    /// waits until it is sent.
     #[inline]
-    pub fn plan(&mut self, to: u32, buffer: &B) -> Option<Way> {
+    pub fn plan(&mut self, to: u32, buffer: &B, blocking: bool) -> Option<Way> {
         let len = buffer.len();
         let least = self.settings.one_copy_min.min(self.settings.offer_min);
         if (len as u64) < least * self.settings.far / 100 {
@@ -31,7 +32,7 @@ impl<B: Bytes> Channel<B> {
         self.look_at(to);
         let in_a_row = buffer.in_a_row().is_some();
         let way = self.way(to, len, in_a_row);
-        self.waits(to, (len, in_a_row), way).then_some(way)
+        self.waits(to, (len, in_a_row), way, blocking).then_some(way)
     }
 
     fn way(&mut self, to: u32, len: usize, in_a_row: bool) -> Way {
@@ -133,10 +134,10 @@ mod tests {
         let mut bytes = vec![0u8; 60_000];
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
         sender.far[1] = Some(false);
-        assert_eq!(sender.plan(1, &message), None);
+        assert_eq!(sender.plan(1, &message, true), None);
         sender.far[1] = Some(true);
-        assert!(sender.plan(1, &message).is_some());
+        assert!(sender.plan(1, &message, true).is_some());
         sender.settings.far = 100;
-        assert_eq!(sender.plan(1, &message), None);
+        assert_eq!(sender.plan(1, &message, true), None);
     }
 }
