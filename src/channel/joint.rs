@@ -155,6 +155,7 @@ pub(super) mod tests {
     use super::super::packet::{OfferId, Way, kind};
     use super::super::{Arrival, Header};
     use super::*;
+    use crate::shm::profile::Path;
     use crate::shm::segment::Segment;
     use crate::sys::cvar::Settings;
     use std::sync::Arc;
@@ -273,6 +274,24 @@ pub(super) mod tests {
         // The invitation comes too late, the news of the end does not.
         assert!(matches!(pair.sender.poll(None), Ok(Some(Arrival::Sent(3)))));
         assert_eq!(pair.sender.counters.written, 0);
+    }
+
+    #[test]
+    fn of_two_that_send_to_each_other_each_copies_what_it_receives() {
+        let mut pair = pair();
+        let mut other = vec![1u8; LEN];
+        let message = Plain(other.as_mut_ptr(), LEN);
+        // As far as learning goes, a long message is under way.
+        pair.receiver.plan(0, &message, false);
+        pair.receiver
+            .offer(0, 5, &message, 4, Way::Join, false)
+            .unwrap()
+            .unwrap();
+        assert_eq!(pair.bring(), Brought::Copied);
+        assert!(pair.target == pair.source);
+        assert_eq!(pair.receiver.path, Path::OneCopy);
+        // Rank 0 has no invitation before the offer, and asks for none.
+        assert!(matches!(pair.sender.poll(None), Ok(Some(Arrival::Offer { .. }))));
     }
 
     #[test]

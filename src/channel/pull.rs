@@ -54,13 +54,15 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Brings the first `wanted` bytes of a claimed offer into `into`, the way its sender wants or, where that
-    /// cannot be, another one. What does not come at once comes for `token`.
+    /// cannot be, another one. What does not come at once comes for `token`. A sender that has a message of this rank's to copy
+    /// itself is not asked to help: each copies what it receives.
     ///
     /// # Errors
     /// A [`Fault`] when the sender's ring makes no sense.
     pub fn bring(&mut self, offered: &Offered, into: &B, wanted: usize, token: u32) -> Result<Brought, Fault> {
         if offered.way == Way::Join
             && self.settings.one_copy != 0
+            && !self.ways[offered.from as usize].under_way(wanted)
             && let Some(brought) = self.share(offered, into, wanted, token)?
         {
             self.path = Path::Joint;

@@ -156,6 +156,11 @@ impl Ways {
         }
     }
 
+    /// Whether messages of about `len` bytes, or longer ones, wait for their receiver or are being copied.
+    pub fn under_way(&self, len: usize) -> bool {
+        self.classes.iter().skip(class_of(len)).any(|class| class.open > 0)
+    }
+
     /// The last bytes of a message of `len` bytes lie in this cell.
     pub fn filled(&mut self, len: usize, cell: Name) {
         if let Some(class) = self.classes.get_mut(class_of(len)) {
