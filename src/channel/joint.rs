@@ -281,7 +281,7 @@ pub(super) mod tests {
         let mut pair = pair();
         let mut other = vec![1u8; LEN];
         let message = Plain(other.as_mut_ptr(), LEN);
-        // As far as learning goes, a long message is under way.
+        // Learning counts what is under way from the first plan on.
         pair.receiver.plan(0, &message, false);
         pair.receiver
             .offer(0, 5, &message, 4, Way::Join, false)
@@ -290,8 +290,6 @@ pub(super) mod tests {
         assert_eq!(pair.bring(), Brought::Copied);
         assert!(pair.target == pair.source);
         assert_eq!(pair.receiver.path, Path::OneCopy);
-        // Rank 0 has no invitation before the offer, and asks for none.
-        assert!(matches!(pair.sender.poll(None), Ok(Some(Arrival::Offer { .. }))));
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl<B: Bytes> Channel<B> {
 
     /// Brings the first `wanted` bytes of a claimed offer into `into`, the way its sender wants or, where that
     /// cannot be, another one. What does not come at once comes for `token`. A sender that has a message of this rank's to copy
-    /// itself is not asked to help: each copies what it receives.
+    /// itself is not asked to help: each copies what it receives. (A way that `NEARMPI_WAY` fixes stays as it is.)
     ///
     /// # Errors
     /// A [`Fault`] when the sender's ring makes no sense.

@@ -156,7 +156,8 @@ impl Ways {
         }
     }
 
-    /// Whether messages of about `len` bytes, or longer ones, wait for their receiver or are being copied.
+    /// Whether messages of about `len` bytes, or longer ones, wait for their receiver or are being copied; never, where no way
+    /// has been chosen by learning.
     pub fn under_way(&self, len: usize) -> bool {
         self.classes.iter().skip(class_of(len)).any(|class| class.open > 0)
     }
