@@ -204,6 +204,16 @@ mod tests {
     }
 
     #[test]
+    fn only_who_waits_for_a_long_message_sends_it_by_shuttle_at_once() {
+        let (mut sender, _receiver) = channels();
+        (sender.settings.way, sender.settings.offer_min) = (1, 16_384);
+        let mut bytes = vec![1u8; 100_000];
+        let message = Plain(bytes.as_mut_ptr(), bytes.len());
+        assert!(sender.plan(1, &message, true).is_none());
+        assert!(sender.plan(1, &message, false).is_some());
+    }
+
+    #[test]
     fn a_sender_does_as_its_receiver_tells_it() {
         let (mut sender, mut receiver) = channels();
         (sender.settings.offer_min, sender.settings.shuttle_max) = (16_384, 0);
