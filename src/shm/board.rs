@@ -20,6 +20,9 @@
 //!      w8.. 2048 bytes of payload
 //! ```
 //!
+//! Two ranks that show each other something in the same turn swap what they write into: memory like a tray, of 260 KiB, that each
+//! has for some contexts. Who writes there has read it in the turn before of that kind, or owns it and nobody has; so nobody waits.
+//!
 //! Collective operations of a communicator have turns: 1, 2, 3 ... for as long as the job lives, also
 //! when the context's number goes to another communicator. So no word is ever reset, and what a reader
 //! waits for cannot be there from before. Turn `t` uses slot `t % 16`. When a rank is through with a turn,
@@ -47,8 +50,12 @@ pub const EACH: usize = 1 << 10;
 pub const ROOMS: usize = STARTED * SLOTS * EACH;
 /// Bytes of payload in a tray.
 pub const TRAY: usize = 2 << 10;
-/// Bytes of all that slots say the place of: scratch memory, the rooms behind it, the trays behind those.
-pub const REACH: usize = SCRATCH + ROOMS + size_of::<Trays>();
+/// Contexts, from the first on, whose communicators of two members have memory that these swap.
+pub const SWAPPED: usize = 32;
+/// Bytes of payload there.
+pub const SWAP: usize = SCRATCH / 2;
+/// Bytes of all that slots say the place of: scratch memory, the rooms behind it, the trays behind those, what is swapped.
+pub const REACH: usize = SCRATCH + ROOMS + size_of::<Trays>() + SWAPPED * size_of::<Swap>();
 
 /// A rank's board for one communicator.
 #[repr(C, align(128))]
@@ -85,11 +92,24 @@ pub struct Trays {
 /// What is shown in one turn of any communicator.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct Tray {
+pub struct Tray<const WORDS: usize = { TRAY / 8 }> {
     mark: AtomicU64,
     note: AtomicU64,
     unused: [AtomicU64; 6],
-    payload: [AtomicU64; TRAY / 8],
+    payload: [AtomicU64; WORDS],
+}
+
+/// What one of two members shows in a turn in which both show something: one of two that they swap.
+#[repr(C, align(4096))]
+#[derive(Debug)]
+pub struct Swap(Tray<{ SWAP / 8 }>);
+
+impl Deref for Swap {
+    type Target = Tray<{ SWAP / 8 }>;
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 /// What a slot says about its payload.
@@ -104,6 +124,9 @@ pub struct Note {
 }
 
 const FAR: u64 = 1 << 31;
+/// In a place: whose scratch memory it lies in.
+const FIRST: u64 = 1 << 62;
+const SECOND: u64 = 1 << 63;
 
 impl Note {
     fn word(self) -> u64 {
@@ -231,14 +254,26 @@ impl Slot {
         self.payload[0].store(offset, Ordering::Relaxed);
     }
 
-    /// Where the bytes lie, not checked yet.
+    /// Owner: says where the bytes lie in the scratch memory of the first or second of two members.
     #[inline]
-    pub fn place(&self) -> u64 {
-        self.payload[0].load(Ordering::Relaxed)
+    pub fn set_place_of(&self, member: usize, offset: u64) {
+        self.payload[0].store([FIRST, SECOND][member % 2] | offset, Ordering::Relaxed);
+    }
+
+    /// Where the bytes lie, not checked yet, and in which member's scratch memory, if not the owner's.
+    #[inline]
+    pub fn place(&self) -> (u64, Option<usize>) {
+        let word = self.payload[0].load(Ordering::Relaxed);
+        let whose = match word & (FIRST | SECOND) {
+            FIRST => Some(0),
+            SECOND => Some(1),
+            _ => None,
+        };
+        (word & !(FIRST | SECOND), whose)
     }
 }
 
-impl Default for Tray {
+impl<const WORDS: usize> Default for Tray<WORDS> {
     fn default() -> Self {
         Tray {
             mark: AtomicU64::default(),
@@ -272,7 +307,7 @@ pub fn mark(context: u16, turn: u64) -> u64 {
     u64::from(context) << 48 | turn & ((1 << 48) - 1)
 }
 
-impl Tray {
+impl<const WORDS: usize> Tray<WORDS> {
     /// Owner: shows what it has put into the payload. It has seen all who read what the tray showed before be through with
     /// that.
     #[inline]
@@ -287,7 +322,7 @@ impl Tray {
         (self.mark.load(Ordering::Acquire) == mark).then(|| Note::of(self.note.load(Ordering::Relaxed)))
     }
 
-    /// The payload, [`TRAY`] bytes.
+    /// The payload, [`TRAY`] bytes, or [`SWAP`].
     #[inline]
     pub fn payload(&self) -> *mut u8 {
         self.payload.as_ptr().cast::<u8>().cast_mut()
@@ -330,6 +365,14 @@ impl Place<u8> {
         // SAFETY: they lie behind scratch memory and rooms, in pages of their own ([`REACH`]).
         Place(unsafe { self.0.add(SCRATCH + ROOMS) }.cast())
     }
+
+    /// What the rank whose scratch memory this is brings along to swap in `context`.
+    pub fn swap(self, context: u16) -> Option<Place<Swap>> {
+        let index = Some(usize::from(context)).filter(|&context| context < SWAPPED)?;
+        let offset = SCRATCH + ROOMS + size_of::<Trays>() + index * size_of::<Swap>();
+        // SAFETY: it lies behind the trays ([`REACH`]), in pages of its own.
+        Some(Place(unsafe { self.0.add(offset) }.cast()))
+    }
 }
 
 impl Deref for Place<Board> {
@@ -337,6 +380,15 @@ impl Deref for Place<Board> {
     #[inline]
     fn deref(&self) -> &Board {
         // SAFETY: `new`'s promise; a board is all atomics, for which zero is valid.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Deref for Place<Swap> {
+    type Target = Swap;
+    #[inline]
+    fn deref(&self) -> &Swap {
+        // SAFETY: as for boards.
         unsafe { self.0.as_ref() }
     }
 }
@@ -366,7 +418,11 @@ mod tests {
         board.slot(5).set_place(99);
         board.slot(5).show(5, note);
         assert_eq!(board.slot(5).turn().load(Ordering::Acquire), 5);
-        assert_eq!((board.slot(5).note(), board.slot(5).place()), (note, 99));
+        assert_eq!((board.slot(5).note(), board.slot(5).place()), (note, (99, None)));
+        for member in [0, 1] {
+            board.slot(5).set_place_of(member, 99);
+            assert_eq!(board.slot(5).place(), (99, Some(member)));
+        }
         assert_eq!(board.slot(6).turn().load(Ordering::Acquire), 0);
         board.finish(5);
         assert_eq!(board.done().load(Ordering::Acquire), 5);
@@ -431,7 +487,7 @@ mod models {
                     for turn in [1, 1 + SLOTS as u64] {
                         let slot = boards[0].slot(turn);
                         wait(slot.turn(), turn);
-                        assert_eq!((slot.place(), slot.note().len), (10 * turn, turn as u32));
+                        assert_eq!((slot.place().0, slot.note().len), (10 * turn, turn as u32));
                         boards[1].finish(turn);
                     }
                 })
@@ -456,7 +512,7 @@ mod models {
     fn loom_a_tray_goes_from_one_context_to_another() {
         loom::model(|| {
             // The note stands for the payload; each context has a board of its own for its reader.
-            let shared = Arc::new((Tray::default(), [Board::default(), Board::default()]));
+            let shared = Arc::new((<Tray>::default(), [Board::default(), Board::default()]));
             let reader = {
                 let shared = shared.clone();
                 loom::thread::spawn(move || {
@@ -484,6 +540,36 @@ mod models {
                 shared.0.show(mark(context, 1), note);
             }
             reader.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_two_ranks_write_where_they_have_read() {
+        loom::model(|| {
+            let swaps = Arc::new([Tray::<1>::default(), Tray::<1>::default()]);
+            let exchange = |swaps: &[Tray<1>; 2], me: usize| {
+                for turn in [1, 2] {
+                    let (mine, theirs) = (&swaps[(me + turn) % 2], &swaps[(me + turn + 1) % 2]);
+                    mine.payload[0].store((10 * turn + me) as u64, Ordering::Relaxed);
+                    let note = Note {
+                        tag: -1,
+                        len: 8,
+                        far: false,
+                    };
+                    mine.show(mark(0, turn as u64), note);
+                    while theirs.look(mark(0, turn as u64)).is_none() {
+                        loom::thread::yield_now();
+                    }
+                    let read = theirs.payload[0].load(Ordering::Relaxed);
+                    assert_eq!(read, (10 * turn + 1 - me) as u64);
+                }
+            };
+            let other = {
+                let swaps = swaps.clone();
+                loom::thread::spawn(move || exchange(&swaps, 1))
+            };
+            exchange(&swaps, 0);
+            other.join().unwrap();
         });
     }
 }

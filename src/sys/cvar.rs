@@ -144,10 +144,12 @@ cvars! {
         "1: nonblocking collectives in which no rank shows more than 1024 bytes go by boards too; 0: by messages";
     board_trays "BOARD_TRAYS" 1 0..=1 job
         "1: what a rank shows on a board and is too long for a slot lies behind its own mark if it has up to 2048 bytes; 0: in scratch memory, where the slot says";
+    board_swap "BOARD_SWAP" 1 0..=1 job
+        "1: what two ranks with a CPU each show each other at the same time and is too long for a slot lies in memory that they swap: each writes where it has just read; 0: in scratch memory of its own";
     board_one_copy "BOARD_ONE_COPY" 1 0..=2 job
         "longer data of a blocking collective are copied once by whoever needs them: 0: never; 1: where that has proved quicker (nearmpi-info --collectives); 2: always";
     share_min "SHARE_MIN" 8192 0..=1073741824 job
-        "bytes from which each rank reduces its share of an allreduce by boards; eight times that with two ranks, four times where more share CPUs";
+        "bytes from which each of more than two ranks reduces its share of an allreduce by boards; four times that where they share CPUs";
     numa "NUMA" 1 0..=1
         "1: what a rank owns of the shared memory lies on its own NUMA node; 0: rank 0 touches all of it first, and mpirun binds nobody unless asked";
     check "CHECK" 0 0..=1 job

@@ -217,7 +217,7 @@ pub fn scatter(hold: &mut Hold, at: Where, root: u32, send: Option<&Blocks>, rec
 /// # Errors
 /// As [`gather`].
 pub fn allgather(hold: &mut Hold, at: Where, send: Option<&Buffer>, recv: &Blocks) -> Result<()> {
-    let turn = at.turn();
+    let turn = at.exchange();
     let mine = recv.buffer(at.comm.rank);
     let offer = at.present(hold, &turn, send.unwrap_or(&mine), at.others())?;
     keep(send, Some(&mine));
@@ -234,7 +234,7 @@ pub fn allgather(hold: &mut Hold, at: Where, send: Option<&Buffer>, recv: &Block
 /// # Errors
 /// As [`gather`].
 pub fn alltoall(hold: &mut Hold, at: Where, send: Option<&Blocks>, recv: &Blocks) -> Result<()> {
-    let turn = at.turn();
+    let turn = at.exchange();
     let offer = at.present_blocks(hold, &turn, send.unwrap_or(recv), send.is_none())?;
     let rank = at.comm.rank;
     keep(send.map(|send| send.buffer(rank)).as_ref(), Some(&recv.buffer(rank)));

@@ -19,6 +19,7 @@
 //! | [`moves`] | operations that move data |
 //! | [`reductions`] | operations that compute |
 //! | [`started`] | short nonblocking operations |
+//! | [`swap`] | the same where two ranks show each other something |
 //! | [`tray`] | what is too long for a slot |
 //! | [`view`] | what a reader sees of another rank |
 //! | [`long`], [`long_reductions`] | the same for long data, and for lengths that not all ranks know |
@@ -34,6 +35,7 @@ pub mod reductions;
 pub mod started;
 #[cfg(test)]
 mod started_tests;
+mod swap;
 #[cfg(test)]
 mod tests;
 mod tray;
@@ -49,7 +51,7 @@ use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::pt2pt::engine::fault;
 use crate::mpi::world::Hold;
-use crate::shm::board::{Board, EACH, INLINE, Note, Place, REACH, SCRATCH, SLOTS, Trays};
+use crate::shm::board::{Board, EACH, INLINE, Note, Place, REACH, SCRATCH, SLOTS, SWAP, Trays};
 use crate::shm::profile::Path;
 use crate::shm::segment::Segment;
 use crate::shm::sync::Ordering;
@@ -60,6 +62,7 @@ use learnt::Learnt;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use swap::Swaps;
 pub use view::View;
 
 /// Looks at a board alone before the queues are looked at in between.
@@ -104,6 +107,8 @@ pub struct Boards {
     pub table: Table,
     /// What has been learnt about showing and offering.
     learnt: Learnt,
+    /// What two members swap, if they do.
+    swaps: Option<Swaps>,
 }
 
 #[derive(Debug)]
@@ -150,6 +155,8 @@ pub struct Turn<'a> {
     boards: &'a Rc<Boards>,
     number: u64,
     tag: i32,
+    /// Which of what two ranks swap this one writes, if they do in this turn.
+    swap: Option<usize>,
 }
 
 /// The boards of `comm`, if it uses them: intracommunicators of up to `NEARMPI_BOARD_RANKS` ranks, the first
@@ -201,6 +208,7 @@ impl Boards {
             trays: (!started && settings.board_trays != 0).then_some(context),
             table: Table::new(settings, segment.oversubscribed(), comm.size() as usize),
             learnt: Learnt::default(),
+            swaps: if started { None } else { Swaps::open(hold, comm) },
         }))
     }
 
@@ -296,6 +304,11 @@ impl Boards {
     }
 }
 
+/// The place of `rank` among all ranks but `one`.
+fn place_among(rank: u32, one: u32) -> usize {
+    rank as usize - usize::from(rank > one)
+}
+
 /// Finds out that a member is in another collective operation from the message it has sent.
 ///
 /// # Errors
@@ -347,6 +360,7 @@ impl<'a> Turn<'a> {
             boards,
             number: boards.before + turn + 1,
             tag: signature.tag(tag_of(turn)),
+            swap: None,
         }
     }
 
@@ -417,6 +431,10 @@ impl<'a> Turn<'a> {
         };
         if len <= INLINE {
             fill(slot.payload());
+        } else if let Some((swap, mark)) = self.swapped(boards.me).filter(|_| len <= SWAP) {
+            fill(swap.payload());
+            swap.show(mark, note);
+            self.say_swapped(slot);
         } else if let Some((tray, mark)) = self.tray(hold, len) {
             fill(tray.payload());
             tray.show(mark, note);
@@ -430,12 +448,12 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// Shows a block of `len` bytes for each member, but for the one that is `skipped` because nobody takes it.
+    /// Shows a block of `len` bytes for each of the others.
     ///
     /// # Errors
     /// As [`Turn::show`].
-    pub fn show_blocks(&self, hold: &mut Hold, len: usize, blocks: &Blocks, skipped: Option<u32>) -> Result<()> {
-        self.show_parts(hold, len, (0, len), blocks, skipped)
+    pub fn show_blocks(&self, hold: &mut Hold, len: usize, blocks: &Blocks) -> Result<()> {
+        self.show_parts(hold, len, (0, len), blocks)
     }
 
     /// As [`Turn::show_blocks`], a part of each block: its first byte, and how many.
@@ -448,23 +466,33 @@ impl<'a> Turn<'a> {
         len: usize,
         (first, part): (usize, usize),
         blocks: &Blocks,
-        skipped: Option<u32>,
     ) -> Result<()> {
         if let Some(sent) = blocks.block().filter(|&sent| sent != len) {
             let class = if sent > len { Class::Truncate } else { Class::Other };
             let text = format!("a rank's block for itself has {sent} bytes, but the room for it {len}");
             return Err(Error::new(class, text));
         }
-        self.show_with(hold, part * self.size() as usize, |room| {
-            for rank in 0..self.size() {
-                if skipped == Some(rank) {
-                    continue;
-                }
+        let me = self.comm.rank;
+        self.show_with(hold, part * (self.size() as usize - 1), |room| {
+            for rank in (0..self.size()).filter(|&rank| rank != me) {
                 let block = blocks.buffer(rank);
-                let at = room.wrapping_add(rank as usize * part);
+                let at = room.wrapping_add(place_among(rank, me) * part);
                 // SAFETY: the room has `part` bytes for each block, which the program owns.
                 unsafe { block.pack(first, at, part.min(block.len().saturating_sub(first))) };
             }
+        })
+    }
+
+    /// Waits for what `from` shows for each of the others, `part` bytes: those for this rank.
+    ///
+    /// # Errors
+    /// As [`Turn::see`].
+    pub fn see_part(&self, hold: &mut Hold, from: u32, part: usize) -> Result<View> {
+        let view = self.see(hold, from, Some(part * (self.size() as usize - 1)))?;
+        Ok(View {
+            data: view.data.wrapping_add(place_among(self.comm.rank, from) * part),
+            len: part,
+            ..view
         })
     }
 
@@ -504,11 +532,21 @@ impl<'a> Turn<'a> {
         let data = if shown <= INLINE {
             slot.payload().cast_const()
         } else {
-            let place = slot.place() as usize;
+            let (place, whose) = slot.place();
+            let place = place as usize;
             if place > REACH || shown > REACH - place {
                 return junk();
             }
-            member.scratch.address().wrapping_add(place).cast_const()
+            let Some(owner) = self.boards.members.get(whose.unwrap_or(from as usize)) else {
+                return junk();
+            };
+            if whose.is_some() && whose == self.swap && from as usize != self.boards.me {
+                fail!(
+                    Other,
+                    "rank {from} has not been in the same collective operations before this one"
+                );
+            }
+            owner.scratch.address().wrapping_add(place).cast_const()
         };
         let mut view = View {
             data,

@@ -137,7 +137,7 @@ pub fn scatter(
     for piece in parts(len, at) {
         let turn = at.turn();
         if let Some(send) = send {
-            turn.show_parts(hold, len, piece, send, Some(root))?;
+            turn.show_parts(hold, len, piece, send)?;
         } else if let Some(recv) = recv {
             take_part(hold, &turn, root, recv, piece)?;
         }
@@ -189,7 +189,7 @@ pub fn allgather(
 pub fn alltoall(hold: &mut Hold, at: Where, (len, send): (usize, Option<&Blocks>), recv: &Blocks) -> Result<()> {
     let mine = at.comm.rank;
     let show = |hold: &mut Hold, turn: &Turn, piece: Piece| {
-        turn.show_parts(hold, len, piece, send.unwrap_or(recv), Some(mine))?;
+        turn.show_parts(hold, len, piece, send.unwrap_or(recv))?;
         if piece.0 == 0 {
             keep(send.map(|send| send.buffer(mine)).as_ref(), Some(&recv.buffer(mine)));
         }
@@ -213,18 +213,17 @@ fn exchange(
     show: impl Fn(&mut Hold, &Turn, Piece) -> Result<()>,
     take: impl Fn(&mut Hold, &Turn, Piece) -> Result<()>,
 ) -> Result<()> {
-    let begin = |hold: &mut Hold, piece| {
-        let turn = at.turn();
-        show(hold, &turn, piece).map(|()| (turn, piece))
-    };
+    let begin = |hold: &mut Hold, turn, piece| show(hold, &turn, piece).map(|()| (turn, piece));
     let Some(first) = pieces.next() else {
         return Ok(());
     };
-    let (mut now, mut ahead) = (begin(hold, first)?, 0);
+    let mut piece = pieces.next();
+    // Who shows the next piece has not taken this one yet.
+    let turn = if piece.is_none() { at.exchange() } else { at.turn() };
+    let (mut now, mut ahead) = (begin(hold, turn, first)?, 0);
     loop {
-        let piece = pieces.next();
         let next = match piece {
-            Some(piece) if hold.desk.has_room(room) => Some(begin(hold, piece)?),
+            Some(piece) if hold.desk.has_room(room) => Some(begin(hold, at.turn(), piece)?),
             _ => None,
         };
         let (turn, part) = &now;
@@ -233,9 +232,10 @@ fn exchange(
         turn.finish(hold);
         now = match (next, piece) {
             (Some(next), _) => next,
-            (None, Some(piece)) => begin(hold, piece)?,
+            (None, Some(piece)) => begin(hold, at.turn(), piece)?,
             (None, None) => return Ok(()),
         };
+        piece = pieces.next();
         ahead = 1;
     }
 }
@@ -247,10 +247,9 @@ fn parts(len: usize, at: Where) -> impl Iterator<Item = Piece> {
 
 /// Takes its part from a rank that shows one for each.
 fn take_part(hold: &mut Hold, turn: &Turn, from: u32, to: &Buffer, (first, part): Piece) -> Result<()> {
-    let view = turn.see(hold, from, Some(part * turn.size() as usize))?;
-    let at = view.data.wrapping_add(turn.rank() as usize * part);
-    // SAFETY: the view has a part for each rank; the program owns the buffer, which has room for it.
-    unsafe { to.unpack(first, at, part) };
+    let view = turn.see_part(hold, from, part)?;
+    // SAFETY: the view has `part` bytes; the program owns the buffer, which has room for them.
+    unsafe { to.unpack(first, view.data, part) };
     turn.count(hold, from, part);
     Ok(())
 }

@@ -187,16 +187,18 @@ impl<'a> Elements<'a> {
 }
 
 /// Everybody shows its operand, and everybody reduces all of them.
-/// Cost: n bytes shown, p n read and reduced by each rank, one turn. For short vectors.
+/// Cost: n bytes shown, p n read and reduced by each rank, a turn for each piece. For short vectors, and two ranks.
 ///
 /// # Errors
 /// `Other`: a member is in another call.
 pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
-    let turn = at.turn();
-    turn.show(hold, &elements.operand())?;
-    elements.reduce_whole(hold, &turn, at.comm.size() - 1)?;
-    turn.seen_all();
-    turn.finish(hold);
+    for elements in elements.pieces(at.near * SHARED) {
+        let turn = at.exchange();
+        turn.show(hold, &elements.operand())?;
+        elements.reduce_whole(hold, &turn, at.comm.size() - 1)?;
+        turn.seen_all();
+        turn.finish(hold);
+    }
     Ok(())
 }
 
@@ -264,7 +266,7 @@ pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Res
 /// # Errors
 /// As [`allreduce`].
 pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: impl Fn(u32) -> Part) -> Result<()> {
-    let turn = at.turn();
+    let turn = at.exchange();
     let mine = block(at.comm.rank);
     elements.show_to_others(hold, &turn, mine)?;
     elements.reduce(hold, &turn, at.comm.size() - 1, mine, elements.recv, block)?;

@@ -160,6 +160,7 @@ impl Started {
             boards: &self.boards,
             number: self.number,
             tag: self.tag,
+            swap: None,
         }
     }
 
@@ -187,7 +188,7 @@ impl Started {
             Task::Gather(_, Some(send), None, _) => turn.show(hold, &send.buffer()),
             Task::Scatter(Root::Rank(root), Some(send), recv, _) if *root == me => {
                 let len = send.block().unwrap_or(0);
-                turn.show_blocks(hold, len, send, Some(me))?;
+                turn.show_blocks(hold, len, send)?;
                 keep(Some(&send.buffer(me)), recv.as_ref().map(Data::buffer).as_ref());
                 Ok(())
             }
@@ -199,7 +200,7 @@ impl Started {
             }
             Task::Alltoall(send, recv) => {
                 let len = recv.block().unwrap_or(0);
-                turn.show_blocks(hold, len, send.as_ref().unwrap_or(recv), Some(me))?;
+                turn.show_blocks(hold, len, send.as_ref().unwrap_or(recv))?;
                 keep(
                     send.as_ref().map(|send| send.buffer(me)).as_ref(),
                     Some(&recv.buffer(me)),
@@ -240,16 +241,16 @@ impl Started {
             }),
             Task::Scatter(Root::Rank(root), _, Some(recv), _) if *root != me => {
                 let len = recv.len();
-                let view = turn.see(hold, *root, Some(len * size as usize))?;
+                turn.see_part(hold, *root, len)?.copy(0, &recv.buffer())?;
                 turn.count(hold, *root, len);
-                view.copy(me as usize * len, &recv.buffer())
+                Ok(())
             }
             Task::Alltoall(_, recv) => {
                 let len = recv.block().unwrap_or(0);
                 others().try_for_each(|rank| {
-                    let view = turn.see(hold, rank, Some(len * size as usize))?;
+                    turn.see_part(hold, rank, len)?.copy(0, &recv.buffer(rank))?;
                     turn.count(hold, rank, len);
-                    view.copy(me as usize * len, &recv.buffer(rank))
+                    Ok(())
                 })
             }
             Task::Allreduce(reduction) => reduce_up_to(hold, &turn, Elements::of(reduction), Some(size - 1)),

@@ -10,7 +10,7 @@ use crate::fail;
 use crate::mpi::coll::signature;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
-use crate::shm::board::{EACH, INLINE, SLOTS, TRAY, Tray, mark};
+use crate::shm::board::{EACH, INLINE, SLOTS, SWAP, TRAY, Tray, mark};
 use crate::shm::sync::Ordering;
 use std::rc::Rc;
 
@@ -54,12 +54,23 @@ impl<'a> Turn<'a> {
         ))
     }
 
-    /// What `from` shows in its tray, if it is `len` bytes for this call and comes soon.
+    /// What `from` shows in its tray or swaps, if it is `len` bytes for this call and comes soon.
     #[inline]
     pub(super) fn glance(&self, from: u32, len: usize) -> Option<View> {
-        let context = self.boards.trays.filter(|_| len > INLINE && len <= TRAY)?;
-        let (member, mark) = (&self.boards.members[from as usize], mark(context, self.number));
-        let (tray, slot) = (member.trays.tray(self.number), member.board.slot(self.number));
+        if len <= INLINE {
+            return None;
+        }
+        if let Some((swap, mark)) = self.swapped(from as usize).filter(|_| len <= SWAP) {
+            return self.glance_at(swap, mark, from, len);
+        }
+        let context = self.boards.trays.filter(|_| len <= TRAY)?;
+        let member = &self.boards.members[from as usize];
+        self.glance_at(member.trays.tray(self.number), mark(context, self.number), from, len)
+    }
+
+    #[inline]
+    fn glance_at<const WORDS: usize>(&self, tray: &Tray<WORDS>, mark: u64, from: u32, len: usize) -> Option<View> {
+        let slot = self.boards.members[from as usize].board.slot(self.number);
         for look in 1..=self.boards.glances() {
             if let Some(note) = tray.look(mark) {
                 let fits = note.len as usize == len && !note.far && !signature::differ(self.tag, note.tag);
