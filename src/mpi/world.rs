@@ -414,8 +414,7 @@ impl Hold<'_> {
         if let Some(gate) = &self.world.gate
             && gate.is_contended()
         {
-            gate.leave();
-            gate.enter();
+            gate.pass();
         }
     }
 

@@ -1,8 +1,11 @@
-//! A lock that threads pass in the order of their coming (a ticket lock that sleeps), and that costs its owner next to
-//! nothing as long as no other thread comes.
+//! A lock that sleeps, and that costs its owner next to nothing as long as no other thread comes.
 //!
 //! Cost uncontended: one read-modify-write to enter, one to leave; for the owner before others have come, plain loads and
 //! stores.
+//!
+//! Whoever comes while it is free gets it, though others may wait: a lock that is passed on in the order of coming makes
+//! two threads that share a CPU change places at each call. A thread that has waited for long stands in a queue, and the
+//! first of it has the next turn promised.
 //!
 //! The owner says in `inside` that it is in, and looks at `bias` afterwards; another thread says in `bias` that it is
 //! there, and looks at `inside` afterwards. Both need a full barrier in between. The other thread makes it for both, by
@@ -10,10 +13,10 @@
 //! barrier is visible after it, and whatever it does later sees the word:
 //!
 //! - it stored 1 in `inside` and saw [`OWNED`]: the other thread sees the 1, and waits;
-//! - it sees another word: it takes `inside` back, and a ticket as everybody;
+//! - it sees another word: it takes `inside` back, and enters as everybody;
 //! - it stored 0 on leaving and saw [`OWNED`]: the other thread sees the 0; else the owner wakes who waits for it.
 //!
-//! A thread takes a ticket only after it has seen, or knows that another has seen, `inside` at 0 after the barrier. From
+//! A thread enters without owning the lock only after it has seen, or knows that another has seen, `inside` at 0 after the barrier. From
 //! then on the lock stays an ordinary one. Neither loom nor ThreadSanitizer knows membarrier(2): tests take the lock away
 //! from its owner thousands of times instead, and fail where the barrier is left out.
 
@@ -21,13 +24,18 @@ use super::{cpu, futex};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence};
 use std::time::Duration;
 
-/// Polls, then yields, before a thread in the queue sleeps.
+/// Polls, then yields, before a thread that waits takes a place in the queue; the same again before the first of it sleeps.
 const POLLS: u32 = 100;
 const YIELDS: u32 = 20;
 /// Longest sleep of a thread before it looks again.
 const NAP: Duration = Duration::from_secs(1);
 
-/// In `bias`: everybody takes tickets.
+/// In `word`: somebody is in.
+const TAKEN: u32 = 1;
+/// In `word`: nobody enters before the first of the queue.
+const PROMISED: u32 = 2;
+
+/// In `bias`: there is no owner.
 const SHARED: u32 = 0;
 /// In `bias`: the owner passes without one.
 const OWNED: u32 = 1;
@@ -37,12 +45,18 @@ const ENDING: u32 = 2;
 /// The lock.
 #[derive(Debug, Default)]
 pub struct Gate {
+    /// [`TAKEN`] and [`PROMISED`].
+    word: AtomicU32,
+    /// Threads that wait to enter.
+    waiting: AtomicU32,
+    /// The next place in the queue, and the place of its first.
     next: AtomicU32,
     serving: AtomicU32,
+    /// Threads that sleep, on `word` or `serving`.
     sleepers: AtomicU32,
     /// [`SHARED`], [`OWNED`] or [`ENDING`].
     bias: AtomicU32,
-    /// 1: the owner is in, without a ticket, or about to look whether it may. Written by the owner only.
+    /// 1: the owner is in, without [`TAKEN`], or about to look whether it may. Written by the owner only.
     inside: AtomicU32,
     /// Number of the owner's thread; 0: none.
     owner: AtomicUsize,
@@ -72,13 +86,19 @@ impl Gate {
         } else if self.bias.load(Ordering::Acquire) != SHARED {
             self.disown();
         }
-        let ticket = self.next.fetch_add(1, Ordering::Relaxed);
-        if self.serving.load(Ordering::Acquire) != ticket {
-            self.queue(ticket);
+        if !self.try_enter() {
+            self.wait();
         }
     }
 
-    /// Lets the next thread in.
+    #[inline(always)]
+    fn try_enter(&self) -> bool {
+        self.word
+            .compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Lets others in.
     #[inline]
     pub fn leave(&self) {
         if self.owner.load(Ordering::Relaxed) == cpu::thread() && self.inside.load(Ordering::Relaxed) != 0 {
@@ -89,11 +109,22 @@ impl Gate {
             }
             return;
         }
-        // A full barrier between the change and the look at the sleepers; its partner is in `queue`.
-        self.serving.fetch_add(1, Ordering::SeqCst);
-        if self.sleepers.load(Ordering::SeqCst) != 0 {
-            futex::wake_all(&self.serving);
+        // A full barrier between the change and the look at the sleepers; its partner is in `wait`.
+        if self.word.fetch_sub(TAKEN, Ordering::SeqCst) != TAKEN && self.sleepers.load(Ordering::SeqCst) != 0 {
+            futex::wake_all(&self.word);
         }
+    }
+
+    /// Lets one of those in who wait, if they run, and enters again.
+    pub fn pass(&self) {
+        self.leave();
+        for _ in 0..POLLS {
+            if self.word.load(Ordering::Relaxed) != 0 || self.waiting.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        self.enter();
     }
 
     /// Whether the thread inside is keeping others waiting.
@@ -102,13 +133,10 @@ impl Gate {
         if self.inside.load(Ordering::Relaxed) != 0 {
             return self.bias.load(Ordering::Relaxed) != OWNED;
         }
-        self.next
-            .load(Ordering::Relaxed)
-            .wrapping_sub(self.serving.load(Ordering::Relaxed))
-            > 1
+        self.waiting.load(Ordering::Relaxed) != 0
     }
 
-    /// The owner has seen that it needs a ticket: it is an owner no longer.
+    /// The owner has seen that another has come: it is an owner no longer.
     #[cold]
     fn put_out(&self) {
         self.owner.store(0, Ordering::Relaxed);
@@ -137,27 +165,58 @@ impl Gate {
     }
 
     #[cold]
-    fn queue(&self, ticket: u32) {
-        for turn in 0..POLLS + YIELDS {
-            if self.serving.load(Ordering::Acquire) == ticket {
-                return;
-            }
-            if turn < POLLS {
-                std::hint::spin_loop();
-            } else {
-                cpu::give_way();
-            }
+    fn wait(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        if !be_patient(|| self.word.load(Ordering::Relaxed) == 0 && self.try_enter()) {
+            self.queue();
+        }
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn queue(&self) {
+        let ticket = self.next.fetch_add(1, Ordering::Relaxed);
+        self.sleep_until(&self.serving, |serving| serving == ticket);
+        self.word.fetch_or(PROMISED, Ordering::Relaxed);
+        let kept = || {
+            self.word
+                .compare_exchange(PROMISED, TAKEN, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+        };
+        if !be_patient(kept) {
+            self.sleep_until(&self.word, |_| kept());
+        }
+        self.serving.fetch_add(1, Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) != 0 {
+            futex::wake_all(&self.serving);
+        }
+    }
+
+    /// Sleeps until `done` says so of the word.
+    fn sleep_until(&self, word: &AtomicU32, done: impl Fn(u32) -> bool) {
+        if done(word.load(Ordering::Acquire)) {
+            return;
         }
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         loop {
-            let serving = self.serving.load(Ordering::SeqCst);
-            if serving == ticket {
+            let seen = word.load(Ordering::SeqCst);
+            if done(seen) {
                 break;
             }
-            futex::wait(&self.serving, serving, NAP);
+            futex::wait(word, seen, NAP);
         }
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+/// Polls, then yields, until `done` says so; whether it has.
+fn be_patient(done: impl Fn() -> bool) -> bool {
+    (0..POLLS + YIELDS).any(|turn| {
+        match turn {
+            0..POLLS => std::hint::spin_loop(),
+            _ => cpu::give_way(),
+        }
+        done()
+    })
 }
 
 #[cfg(test)]
@@ -184,6 +243,43 @@ mod tests {
         assert_eq!(count.load(Ordering::Relaxed), 16000);
         assert!(!gate.is_contended());
     }
+
+    /// Threads on one CPU that give it up while they are inside: each comes back to a lock that the others wait for.
+    #[test]
+    fn threads_that_share_a_cpu_do_not_change_places_at_each_turn_and_none_starves() {
+        const ROUNDS: u32 = 2000;
+        let one = cpu::mask(0).iter().take(1).collect();
+        let gate = Gate::default();
+        let (last, changes, over) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        let start = std::sync::Barrier::new(3);
+        std::thread::scope(|scope| {
+            for me in 1..=3 {
+                let (one, start, gate, last, changes, over) = (&one, &start, &gate, &last, &changes, &over);
+                scope.spawn(move || {
+                    assert!(cpu::bind(one));
+                    start.wait();
+                    for round in 0..ROUNDS {
+                        gate.enter();
+                        if last.swap(me, Ordering::Relaxed) != me {
+                            changes.fetch_add(1, Ordering::Relaxed);
+                        }
+                        if over.load(Ordering::Relaxed) > 0 {
+                            assert!(
+                                round > ROUNDS / 20,
+                                "thread {me} had {round} turns when another was through"
+                            );
+                        }
+                        cpu::give_way();
+                        gate.leave();
+                    }
+                    over.store(1, Ordering::Relaxed);
+                });
+            }
+        });
+        let changes = changes.load(Ordering::Relaxed);
+        assert!(changes < ROUNDS, "{changes} changes in {} turns", 3 * ROUNDS);
+    }
+
     /// The owner and others count, each as often as it likes, from the start; the others come while it is anywhere.
     fn take_from_owner(others: u32, rounds: u64, alone: u64) {
         let (gate, count) = (Gate::owned(), AtomicU64::new(0));
@@ -289,7 +385,7 @@ mod tests {
             });
             assert_eq!(done.load(Ordering::Relaxed), 3);
             gate.enter();
-            assert_eq!(gate.inside.load(Ordering::Relaxed), 0, "it took a ticket");
+            assert_eq!(gate.inside.load(Ordering::Relaxed), 0, "it owns nothing");
             gate.leave();
         }
     }

@@ -112,7 +112,7 @@ unsafe fn recv_next(
         engine.channel.expect_answer(from, outside);
     }
     let envelope = Envelope(envelope);
-    if !pattern.matches(envelope) || len > room || engine.posted.wants(envelope) {
+    if !pattern.matches(envelope) || len > room || engine.is_for_posted(envelope) {
         return None;
     }
     // One copy for either place: a processor that foresees which it is begins while the slot is still on its way.
@@ -243,7 +243,7 @@ unsafe fn recv_asked(
     let (envelope, asked, data, len) = engine.channel.asked(from)?;
     let envelope = Envelope(envelope);
     let usual = engine.notes.is_none() && len <= room && pattern.matches(envelope);
-    if !usual || engine.posted.wants(envelope) || !engine.channel.claim_asked(&asked) {
+    if !usual || engine.is_for_posted(envelope) || !engine.channel.claim_asked(&asked) {
         return None;
     }
     // SAFETY: the ring holds `len` bytes until they are consumed; the caller's promise.

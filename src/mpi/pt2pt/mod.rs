@@ -49,7 +49,7 @@ pub enum Mode {
     Ready,
 }
 
-/// Tests and probes in vain, in a row, after which one gives way where ranks share CPUs.
+/// Tests and probes in vain, in a row, after which one gives way where ranks or threads share CPUs.
 const VAIN: u32 = 4;
 
 impl Bytes for Buffer {
@@ -333,8 +333,14 @@ pub fn recv_waiting(
 ) -> Result<RequestKey> {
     let request = irecv(hold, comm, plane, buffer, source, tag)?;
     let first = probe::first(comm, source);
-    hold.wait_over(first, request)?;
-    Ok(request)
+    if !hold.has_threads() {
+        hold.wait_over(first, request)?;
+        return Ok(request);
+    }
+    hold.engine.blocked.push((request, cpu::thread()));
+    let outcome = hold.wait_over(first, request);
+    hold.engine.blocked.retain(|&(blocked, _)| blocked != request);
+    outcome.map(|()| request)
 }
 
 /// Starts a receive and returns its request.
@@ -451,7 +457,7 @@ impl State {
 }
 
 impl Hold<'_> {
-    /// Counts tests and probes that found nothing; where ranks share CPUs, gives way after a few, so
+    /// Counts tests and probes that found nothing; where ranks or threads share CPUs, gives way after a few, so
     /// that a program that polls does not starve the rank it waits for.
     pub fn in_vain(&mut self, found: bool) {
         if found {
@@ -459,7 +465,7 @@ impl Hold<'_> {
             return;
         }
         self.engine.vain += 1;
-        if self.engine.vain >= VAIN && self.engine.channel.segment().oversubscribed() {
+        if self.engine.vain >= VAIN && self.engine.channel.segment().lacks_cpus() {
             self.engine.vain = 0;
             self.released(cpu::give_way);
         }

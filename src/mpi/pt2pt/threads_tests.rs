@@ -11,6 +11,7 @@ use crate::mpi::world::World;
 use crate::shm::segment::Segment;
 use crate::sys::cvar::Settings;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const MPI_BYTE: i32 = 0x4c00010d;
 const RANKS: u32 = 3;
@@ -210,4 +211,87 @@ fn threads_of_several_ranks_work_at_once() {
             });
         }
     });
+}
+
+/// While it holds the gate no other thread takes the message.
+#[test]
+fn a_thread_takes_a_message_past_a_receive_that_another_waits_in_but_past_no_started_one() {
+    let segment = Arc::new(Segment::private(2, 2).unwrap());
+    let world = |rank| {
+        let settings = Settings::read(|_| None).unwrap();
+        World::new(State::join(segment.clone(), rank, settings), true)
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let sender = world(1);
+            let mut hold = sender.hold();
+            let comm = hold.world.clone();
+            for (tag, mut byte) in [(5, 1), (6, 2), (5, 3)] {
+                let (nothing, message) = (Buffer::bytes(&raw mut byte, 0), Buffer::bytes(&raw mut byte, 1));
+                recv(&mut hold, &comm, Plane::PointToPoint, nothing, 0, 9).unwrap();
+                send(&mut hold, &comm, Plane::PointToPoint, message, 0, tag, Mode::Standard).unwrap();
+            }
+        });
+        let receiver = world(0);
+        std::thread::scope(|threads| {
+            let mut hold = receiver.hold();
+            let comm = hold.world.clone();
+            let ask = |hold: &mut Hold| {
+                let nothing = Buffer::bytes(std::ptr::NonNull::dangling().as_ptr(), 0);
+                send(hold, &comm, Plane::PointToPoint, nothing, 1, 9, Mode::Standard).unwrap();
+            };
+            threads.spawn(|| {
+                let (mut hold, mut byte) = (receiver.hold(), 0);
+                let (comm, room) = (hold.world.clone(), Buffer::bytes(&raw mut byte, 1));
+                recv(&mut hold, &comm, Plane::PointToPoint, room, 1, 5).unwrap();
+                drop(hold);
+                assert_eq!(byte, 3);
+            });
+            while hold.engine.blocked.is_empty() {
+                hold.released(std::thread::yield_now);
+            }
+            let mut byte = 0u8;
+            let glance = |hold: &mut Hold, tag, byte: &mut u8| {
+                let pattern = Pattern::new(comm.context_on(Plane::PointToPoint), 1, tag);
+                // SAFETY: there is room for a byte.
+                unsafe { recv_glancing(hold, (1, pattern), (byte, 1), 1) }
+            };
+            ask(&mut hold);
+            let until = Instant::now() + Duration::from_secs(20);
+            while glance(&mut hold, 5, &mut byte).is_none() && Instant::now() < until {
+                std::thread::yield_now();
+            }
+            let first = byte;
+            let mut other = 0;
+            let started = Buffer::bytes(&raw mut other, 1);
+            let started = irecv(&mut hold, &comm, Plane::PointToPoint, started, 1, 6).unwrap();
+            ask(&mut hold);
+            while !hold.engine.channel.has_next(1) {
+                std::thread::yield_now();
+            }
+            assert!(glance(&mut hold, 6, &mut byte).is_none());
+            wait(&mut hold, started).unwrap();
+            ask(&mut hold);
+            assert_eq!((first, other), (1, 2));
+        });
+    });
+}
+
+/// Its segment has two CPUs.
+#[test]
+fn tests_in_vain_give_way_where_threads_share_cpus() {
+    let segment = Arc::new(Segment::private(1, 2).unwrap());
+    let settings = Settings::read(|_| None).unwrap();
+    let world = World::new(State::join(segment.clone(), 0, settings), true);
+    let mut hold = world.hold();
+    let mut test = || {
+        (0..VAIN).for_each(|_| hold.in_vain(false));
+        let gave_way = hold.engine.vain == 0;
+        hold.in_vain(true);
+        gave_way
+    };
+    assert!(!test());
+    segment.add_thread();
+    segment.add_thread();
+    assert!(test());
 }

@@ -113,6 +113,13 @@ impl<T: Copy> Posted<T> {
         }
     }
 
+    /// As [`Posted::wants`], leaving out those receives that `passed` says; in a long queue none is left out.
+    #[cold]
+    pub fn wants_but(&mut self, envelope: Envelope, passed: impl Fn(T) -> bool) -> bool {
+        let wanted = |receive: &Receive<T>| receive.pattern.matches(envelope) && !passed(receive.item);
+        self.wants(envelope) && (self.is_long || self.short.iter().any(wanted))
+    }
+
     /// Takes the receive out; false if it has been taken already. Cost: O(1), amortized.
     pub fn cancel(&mut self, token: Token) -> bool {
         if !self.is_long {
