@@ -110,6 +110,8 @@ impl Table {
         let direct = near.min(settings.board_direct as usize);
         // What is shown in one turn to ranks that all wait for it.
         let at_once = near.saturating_mul(4).min(AT_ONCE);
+        // Of two ranks each shows only what the other one reduces.
+        let scattered = if size <= 2 { at_once.saturating_mul(2) } else { at_once };
         // Each turn costs ranks that share CPUs a change of place.
         let wide = if crowded { at_once } else { near };
         let row = |shown, offered| Row {
@@ -134,16 +136,13 @@ impl Table {
                 true => row(any, always),
                 false => row(reduced(near), once),
             },
-            reduce_scatter: row(at_once, once),
+            reduce_scatter: row(scattered, once),
             scan: row(reduced(short), always && size <= FEW_SCAN),
-            gather: row(
-                if crowded {
-                    short.saturating_mul(2).min(any)
-                } else {
-                    short
-                },
-                always,
-            ),
+            gather: match (crowded, size) {
+                (true, _) => row(short.saturating_mul(2).min(any), always),
+                (false, 0..=2) => row(short.saturating_mul(16).min(any), always),
+                (false, _) => row(short, always),
+            },
             scatter: row(direct, once),
             allgather: match crowded {
                 true => row(any, always),
@@ -175,7 +174,7 @@ impl Table {
             *row = Row {
                 shown: match in_pieces && near >= LEAST {
                     true => most(Way::Shown),
-                    false => most(Way::Shown).min(at_once),
+                    false => most(Way::Shown).min(scattered),
                 },
                 learnt: if can { most(Way::Learnt) } else { 0 },
                 offered: if can { most(Way::Offered) } else { 0 },
@@ -348,6 +347,9 @@ mod tests {
         assert_eq!((two.share, three.share, table(&[], true, 4).share), (ANY, 8192, 32768));
         assert_eq!((two.allreduce.shown, three.allreduce.shown), (ANY, 65536));
         assert_eq!((two.reduce.shown, three.reduce.shown), (ANY, 1 << 20));
+        assert_eq!((two.gather.shown, three.gather.shown), (1 << 22, 1 << 18));
+        let scattered = |table: Table| table.reduce_scatter.shown;
+        assert_eq!((scattered(two), scattered(three)), (1 << 19, 1 << 18));
     }
 
     #[test]
