@@ -24,7 +24,7 @@ pub struct Context {
     number: Cell<u16>,
     /// Blocking collective operations, or rounds of them, so far on the communicator.
     turns: Cell<u64>,
-    /// Nonblocking ones so far that go by boards.
+    /// The same of nonblocking ones.
     started: Cell<u64>,
     segment: Arc<Segment>,
 }
@@ -54,11 +54,11 @@ impl Context {
         turn
     }
 
-    /// As [`Context::take_turn`], of nonblocking operations, which have turns of their own.
+    /// Takes the next `turns` turns of nonblocking operations, which have turns of their own; the first.
     #[inline]
-    pub fn take_started_turn(&self) -> u64 {
+    pub fn take_started_turns(&self, turns: u64) -> u64 {
         let turn = self.started.get();
-        self.started.set(turn + 1);
+        self.started.set(turn + turns);
         turn
     }
 

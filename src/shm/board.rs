@@ -43,11 +43,13 @@ const WORDS: usize = 14;
 pub const SCRATCH: usize = 2 * ((256 << 10) + (4 << 10));
 /// Contexts, from the first on, that have a second board: for nonblocking operations.
 pub const STARTED: usize = 256;
-/// Bytes that lie ready for each slot of a second board, behind the scratch memory: those of one communicator must never
-/// wait for another's.
-pub const EACH: usize = 1 << 10;
-/// Bytes of all these.
-pub const ROOMS: usize = STARTED * SLOTS * EACH;
+/// Those of them, from the first on, that have a wide room each, behind the scratch memory: those of one communicator must
+/// never wait for another's.
+pub const WIDE: usize = 16;
+/// Bytes of a wide room, and of the narrow one of the other contexts.
+pub const ROOM: (usize, usize) = (SCRATCH, SLOTS << 10);
+/// Bytes of all rooms.
+pub const ROOMS: usize = WIDE * ROOM.0 + (STARTED - WIDE) * ROOM.1;
 /// Bytes of payload in a tray.
 pub const TRAY: usize = 2 << 10;
 /// Contexts, from the first on, whose communicators of two members have memory that these swap.
@@ -299,6 +301,14 @@ impl Trays {
             }
         }
     }
+}
+
+/// The room of context number `context`, of those that have a second board: its place behind the beginning of scratch memory,
+/// and its bytes.
+pub fn room(context: usize) -> (usize, usize) {
+    let narrow = context.saturating_sub(WIDE);
+    let first = SCRATCH + context.min(WIDE) * ROOM.0 + narrow * ROOM.1;
+    (first, if context < WIDE { ROOM.0 } else { ROOM.1 })
 }
 
 /// The mark of `turn` of context number `context`.

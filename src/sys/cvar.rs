@@ -140,8 +140,8 @@ cvars! {
         "bytes of a rank up to which a broadcast, a gather or a prefix reduction goes by boards, in pieces of BOARD_MAX, and a reduction up to four times that; at any length, unless it is 0, reductions of two ranks and most operations where ranks share CPUs (nearmpi-info --collectives)";
     board_direct "BOARD_DIRECT" 32768 0..=65536 job
         "bytes for others up to which a scatter shows them, and where each rank has a CPU an allgather or alltoall";
-    board_started "BOARD_STARTED" 1 0..=1 job
-        "1: nonblocking collectives in which no rank shows more than 1024 bytes go by boards too; 0: by messages";
+    board_started "BOARD_STARTED" 1048576 0..=1152921504606846976 job
+        "bytes of a rank up to which a nonblocking collective of one of the first 16 communicators goes by boards, in pieces of BOARD_MAX, of one of the next 240 up to 1024; 0: by messages";
     board_trays "BOARD_TRAYS" 1 0..=1 job
         "1: what a rank shows on a board and is too long for a slot lies behind its own mark if it has up to 2048 bytes; 0: in scratch memory, where the slot says";
     board_swap "BOARD_SWAP" 1 0..=1 job

@@ -114,9 +114,9 @@ pub fn begin(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<RequestKey>
     machine::start(hold, Rc::new(operation), next_started_tag(comm))
 }
 
-/// What a task of `size` ranks says of itself if no rank shows more than `most` bytes, nor nothing, in it; all members
-/// decide alike.
-pub fn short_signature(task: &Task, size: usize, most: usize) -> Option<Signature> {
+/// Bytes that a rank shows at most in a task of `size` ranks, and what the task says of itself; `None` for one that cannot go by
+/// boards without waiting, or that shows nothing. All members decide alike.
+pub fn shown(task: &Task, size: usize) -> Option<(usize, Signature)> {
     let shown = match task {
         Task::Barrier(_) => 0,
         Task::Bcast(_, data) => data.len(),
@@ -130,7 +130,7 @@ pub fn short_signature(task: &Task, size: usize, most: usize) -> Option<Signatur
         Task::Alltoall(_, recv) => recv.block()?.saturating_mul(size),
         _ => return None,
     };
-    task.signature().filter(|_| shown <= most)
+    Some((shown, task.signature()?))
 }
 
 /// The boards of `comm`, if they are open and nothing needs a longer look: no dead rank, no check, no profile.
@@ -358,7 +358,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
 
 /// What a call says of itself whose `len` bytes go in pieces of `near`: all agree on their number.
 #[inline]
-fn in_pieces(signature: Signature, len: usize, near: usize) -> Signature {
+pub fn in_pieces(signature: Signature, len: usize, near: usize) -> Signature {
     match len > near {
         true => signature.with(len as u64),
         false => signature,

@@ -12,6 +12,9 @@ use std::rc::Rc;
 /// Pieces of scratch memory begin on multiples of this.
 pub const LINE: usize = 64;
 
+/// ... and those of a [`Room`] on multiples of this: one core that reads what is shown fetches lines behind it too.
+const APART: usize = 1 << 10;
+
 /// More pieces than these are not looked through before it is known which are read no more.
 const MANY: usize = 64;
 
@@ -53,6 +56,55 @@ struct Piece {
     to: usize,
     turn: u64,
     boards: Rc<Boards>,
+}
+
+/// The first gap of `len` bytes between `pieces` (first byte, end), which lie in a room of `room` bytes in this order, and the
+/// number of those before it.
+fn gap(pieces: impl Iterator<Item = (usize, usize)>, len: usize, room: usize) -> Option<(usize, usize)> {
+    let (mut from, mut before) = (0, 0);
+    for (first, end) in pieces {
+        if from + len <= first {
+            break;
+        }
+        (from, before) = (end, before + 1);
+    }
+    (from + len <= room).then_some((from, before))
+}
+
+/// A communicator's room for what its nonblocking operations show: scratch memory that one under way held could keep a blocking
+/// operation of another communicator from ending, for which the first waits.
+#[derive(Debug)]
+pub struct Room {
+    /// Its place behind the beginning of scratch memory, and its bytes.
+    place: (usize, usize),
+    /// First byte, end and turn of what somebody may still read, by address.
+    lying: Vec<(usize, usize, u64)>,
+}
+
+impl Room {
+    /// The room at `place`.
+    pub fn new(place: (usize, usize)) -> Room {
+        let lying = Vec::new();
+        Room { place, lying }
+    }
+
+    /// Whether `len` bytes have a place, once what was shown up to turn `over` is read no more.
+    pub fn has(&mut self, len: usize, over: u64) -> bool {
+        self.lying.retain(|&(_, _, turn)| turn > over);
+        self.gap(len).is_some()
+    }
+
+    /// Takes the first place for `len` bytes that are shown in `turn`.
+    pub fn take(&mut self, len: usize, turn: u64) -> Option<usize> {
+        let (from, index) = self.gap(len)?;
+        self.lying
+            .insert(index, (from, (from + len).next_multiple_of(APART), turn));
+        Some(self.place.0 + from)
+    }
+
+    fn gap(&self, len: usize) -> Option<(usize, usize)> {
+        gap(self.lying.iter().map(|&(from, to, _)| (from, to)), len, self.place.1)
+    }
 }
 
 impl Wait {
@@ -123,15 +175,7 @@ impl Desk {
 
     /// A place for `len` bytes, and its number among all.
     fn gap(&self, len: usize) -> Option<(usize, usize)> {
-        let mut from = 0;
-        let mut index = 0;
-        while let Some(piece) = self.lying.get(index)
-            && piece.from < from + len
-        {
-            from = piece.to;
-            index += 1;
-        }
-        (from + len <= SCRATCH).then_some((from, index))
+        gap(self.lying.iter().map(|piece| (piece.from, piece.to)), len, SCRATCH)
     }
 
     /// Takes a place for `len` bytes that are read in `turn`, if there is one.

@@ -8,8 +8,8 @@
 //! has to run only once.
 //!
 //! An operation takes a *turn* of the communicator (a long one several): it shows, sees what it waits
-//! for, and finishes. Short nonblocking operations have boards and turns of their own ([`started`]). Long nonblocking
-//! ones and persistent ones run as schedules.
+//! for, and finishes. Nonblocking operations have boards and turns of their own ([`started`]). The longest of them, and
+//! persistent ones, run as schedules.
 //!
 //! | module | owns |
 //! |---|---|
@@ -18,8 +18,8 @@
 //! | [`learnt`] | whether long data are shown or offered, where that is learnt |
 //! | [`moves`] | operations that move data |
 //! | [`reductions`] | operations that compute |
-//! | [`started`] | short nonblocking operations |
-//! | [`swap`] | the same where two ranks show each other something |
+//! | [`started`] | nonblocking operations |
+//! | [`swap`] | what is too long for a slot, where two ranks show each other something |
 //! | [`tray`] | what is too long for a slot |
 //! | [`view`] | what a reader sees of another rank |
 //! | [`long`], [`long_reductions`] | the same for long data, and for lengths that not all ranks know |
@@ -51,13 +51,13 @@ use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::pt2pt::engine::fault;
 use crate::mpi::world::Hold;
-use crate::shm::board::{Board, EACH, INLINE, Note, Place, REACH, SCRATCH, SLOTS, SWAP, Trays};
+use crate::shm::board::{Board, INLINE, Note, Place, REACH, SCRATCH, SLOTS, SWAP, Trays, room};
 use crate::shm::profile::Path;
 use crate::shm::segment::Segment;
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
 use crate::sys::selection::Operation;
-use desk::Wait;
+use desk::{Room, Wait};
 use learnt::Learnt;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -91,8 +91,8 @@ pub struct Boards {
     through: Cell<u64>,
     /// The turn that each of my slots shows.
     shown: [Cell<u64>; SLOTS],
-    /// Of nonblocking operations: where the rooms of their slots begin in scratch memory.
-    rooms: Option<usize>,
+    /// Of nonblocking operations: what is too long for a slot.
+    room: Option<RefCell<Room>>,
     /// The turn that shows next: what is not shown yet keeps its slot.
     next: Cell<u64>,
     /// All turns up to this one are over here.
@@ -200,7 +200,7 @@ impl Boards {
             members: comm.group.members.iter().map(member).collect::<Option<_>>()?,
             through: Cell::new(before),
             shown: Default::default(),
-            rooms: started.then(|| SCRATCH + usize::from(context) * SLOTS * EACH),
+            room: started.then(|| RefCell::new(Room::new(room(context.into())))),
             next: Cell::new(before + 1),
             over: Cell::new(before),
             early: RefCell::default(),

@@ -16,7 +16,7 @@ use crate::mpi::world::Hold;
 
 /// Where each rank reduces a share, pieces are so many times as long: a turn costs as much as taking some 16 KiB from another
 /// core, and less than a whole piece is shown in each.
-const SHARED: usize = 4;
+pub(super) const SHARED: usize = 4;
 
 /// Elements of an operand or of the result: first and number.
 type Part = (usize, usize);
@@ -64,15 +64,20 @@ impl<'a> Elements<'a> {
     /// The same elements in pieces of up to `most` bytes, in order.
     fn pieces(self, most: usize) -> impl Iterator<Item = Elements<'a>> {
         let each = (most / self.extent.max(1)).max(1);
-        (0..self.count).step_by(each).map(move |first| {
-            let shift = first * self.extent;
-            Elements {
-                send: self.send.map(|send| send.wrapping_add(shift)),
-                recv: self.recv.wrapping_add(shift),
-                count: each.min(self.count - first),
-                ..self
-            }
-        })
+        (0..self.count)
+            .step_by(each)
+            .map(move |first| self.piece((first, each.min(self.count - first))))
+    }
+
+    /// Only those of `part`.
+    pub(super) fn piece(self, (first, count): Part) -> Elements<'a> {
+        let shift = first * self.extent;
+        Elements {
+            send: self.send.map(|send| send.wrapping_add(shift)),
+            recv: self.recv.wrapping_add(shift),
+            count,
+            ..self
+        }
     }
 
     /// This rank's operand.

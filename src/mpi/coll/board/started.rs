@@ -1,49 +1,98 @@
-//! Short nonblocking operations by boards: each shows at once, or as soon as its slot is free, what it has, and takes
-//! what it needs when the others have shown theirs; nobody waits in between.
+//! # Safety
+//! Copies between what is shown and buffers of the program, which it leaves alone until the operation is over; a piece is cut to
+//! the bytes that both have.
+//!
+//! Nonblocking operations by boards: each shows at once, or as soon as its slot is free and there is room, what it has, and takes
+//! what it needs when the others have shown theirs; nobody waits in between. Long ones go in pieces, a turn each.
 //!
 //! They have boards and turns of their own, because programs may start an operation before or after a blocking one as
-//! they like. What is too long for a slot lies in a room of the slot's own: scratch memory that an operation under way held
-//! could keep a blocking one of another communicator from ending, for which the first waits. Operations show in order, so
-//! that none takes the slot of an earlier one, and may end in any; `done` tells up to which turn all are over.
+//! they like. What is too long for a slot lies in a [`Room`](super::desk::Room) of the communicator's own. Operations show in
+//! order, so that none takes the slot of an earlier one, and may end in any; `done` tells up to which turn all are over.
+#![allow(unsafe_code)]
 
 use super::moves::keep;
-use super::reductions::{Elements, block};
+use super::reductions::{Elements, SHARED, block};
 use super::{Boards, STRAY, Turn, of_started, refuse_stray};
 
 use crate::fail;
+use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::{Data, Root};
 use crate::mpi::coll::call::{self, Task};
 use crate::mpi::coll::next_started_tag;
+use crate::mpi::coll::schedule::share;
 use crate::mpi::coll::signature::Signature;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::Status;
 use crate::mpi::world::Hold;
-use crate::shm::board::{EACH, SLOTS};
+use crate::shm::board::{INLINE, ROOM, SLOTS, WIDE, room};
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
+use crate::sys::cvar::Settings;
 use std::ops::Range;
 use std::rc::Rc;
+
+/// Bytes up to which what is shown may go to a new place before it is known who reads the last one.
+const LOOKED: usize = 2 << 10;
 
 /// An operation under way.
 pub struct Started {
     comm: Rc<Comm>,
     boards: Rc<Boards>,
     task: Task,
+    cut: Cut,
+    /// Its first turn.
     number: u64,
     tag: i32,
-    shown: bool,
-    /// Ranks that have not been seen yet, and are waited for.
+    /// Turns in which this rank has shown what it has.
+    shown: u64,
+    /// Turns that are over.
+    over: u64,
+    /// Ranks that have not been seen yet in the turn, and are waited for.
     awaited: Range<u32>,
     looks: u32,
     request: Option<RequestKey>,
 }
 
+/// How an operation goes in pieces.
+#[derive(Clone, Copy)]
+struct Cut {
+    /// Bytes of a block, or elements.
+    whole: usize,
+    /// ... of a piece.
+    each: usize,
+    /// Turns of the operation, at least one.
+    turns: u64,
+    /// Each rank reduces its share of a piece, and shows the result in a turn of its own.
+    shared: bool,
+    /// Bytes that this rank shows in a turn, at most.
+    room: usize,
+}
+
+/// Bytes shown in a turn on `boards` at most, and in a whole operation.
+fn bounds(boards: &Boards, context: usize, settings: &Settings) -> (usize, usize) {
+    let (_, room) = room(context);
+    let near = boards.table.near.min(room / SLOTS);
+    match context < WIDE && boards.table.near > 0 {
+        true => (boards.table.near, settings.board_started as usize),
+        false => (near, near.min(settings.board_started as usize)),
+    }
+}
+
 /// What `task` says of itself if it goes by boards; all members decide alike.
 pub fn signature(hold: &Hold, comm: &Comm, task: &Task) -> Option<Signature> {
     let boards = of_started(hold, comm)?;
-    call::short_signature(task, comm.size() as usize, EACH.min(boards.table.near))
+    let size = comm.size() as usize;
+    let (near, most) = bounds(boards, comm.context.number().into(), hold.engine.channel.settings());
+    // A reduce_scatter shows all at once.
+    let most = if matches!(task, Task::ReduceScatter(..)) {
+        most.min(ROOM.0 / 2)
+    } else {
+        most
+    };
+    let (shown, signature) = call::shown(task, size).filter(|&(shown, _)| shown <= most)?;
+    Some(call::in_pieces(signature, shown, near))
 }
 
 /// Starts `task`, of which [`signature`] is known, and returns its request.
@@ -55,19 +104,23 @@ pub fn start(hold: &mut Hold, comm: &Rc<Comm>, task: Task, signature: Signature)
         fail!(Intern, "a communicator without boards");
     };
     hold.check_peer(comm, Plane::Collective, None)?;
-    let number = boards.before + comm.context.take_started_turn() + 1;
+    let (near, _) = bounds(boards, comm.context.number().into(), hold.engine.channel.settings());
+    let cut = Cut::of(&task, comm, near, boards.table.share);
+    let number = boards.before + comm.context.take_started_turns(cut.turns) + 1;
     let mut started = Started {
         awaited: awaited(&task, comm),
         comm: comm.clone(),
         boards: boards.clone(),
         task,
+        cut,
         number,
         tag: signature.tag(next_started_tag(comm)),
-        shown: false,
+        shown: 0,
+        over: 0,
         looks: 0,
         request: None,
     };
-    let over = started.step(hold).inspect_err(|_| started.end(hold))?;
+    let over = started.step(hold).inspect_err(|_| started.give_up(hold))?;
     let key = hold.make_request(|| Request {
         done: over.then_some(Status::EMPTY),
         ..Request::new(Kind::Collective, Some(comm.clone()))
@@ -85,17 +138,17 @@ pub fn look(hold: &mut Hold) -> bool {
     let mut list = std::mem::take(&mut hold.desk.started);
     let mut moved = false;
     list.retain_mut(|started| {
-        let was_shown = started.shown;
+        let before = (started.shown, started.over);
         let outcome = started.step(hold).and_then(|over| match over {
             true => Ok(true),
             false => started.check(hold).map(|()| false),
         });
-        moved |= started.shown != was_shown;
+        moved |= (started.shown, started.over) != before;
         let error = match outcome {
             Ok(false) => return true,
             Ok(true) => None,
             Err(error) => {
-                started.end(hold);
+                started.give_up(hold);
                 Some(error)
             }
         };
@@ -122,27 +175,113 @@ fn awaited(task: &Task, comm: &Comm) -> Range<u32> {
     }
 }
 
+impl Cut {
+    /// How `task` goes in pieces of up to `near` bytes; of an allreduce of `share` bytes each rank reduces its share.
+    fn of(task: &Task, comm: &Comm, near: usize, share: usize) -> Cut {
+        let (me, size) = (comm.rank, comm.size() as usize);
+        let pieces = |whole: usize, each: usize, shown: usize| Cut {
+            whole,
+            each,
+            turns: whole.div_ceil(each.max(1)).max(1) as u64,
+            shared: false,
+            room: each.min(whole) * shown,
+        };
+        // Of a root's data for all, and of a block for each.
+        let by_root = |root: u32, shown: usize| if root == me { shown } else { 0 };
+        // Bytes that go to each of the others.
+        let others = size - 1;
+        let block = (near / others.max(1)).max(1);
+        match task {
+            Task::Bcast(Root::Rank(root), data) => pieces(data.len(), near, by_root(*root, 1)),
+            Task::Gather(_, _, Some(recv), _) => pieces(recv.block().unwrap_or(0), near, 0),
+            Task::Gather(_, Some(send), ..) => pieces(send.len(), near, 1),
+            Task::Scatter(Root::Rank(root), send, recv, _) => {
+                let len = (recv.as_ref().map(Data::len)).or_else(|| send.as_ref()?.block());
+                pieces(len.unwrap_or(0), block, by_root(*root, others))
+            }
+            Task::Allgather(_, recv) => pieces(recv.largest(), near, 1),
+            Task::Alltoall(_, recv) => pieces(recv.block().unwrap_or(0), block, others),
+            Task::Allreduce(reduction) | Task::Scan(reduction, _) | Task::Reduce(_, reduction) => {
+                let Some(elements) = Elements::of(reduction) else {
+                    return pieces(0, 1, 0);
+                };
+                let len = elements.size();
+                let shared = matches!(task, Task::Allreduce(_))
+                    && (len > near || len >= share)
+                    && reduction.count >= size
+                    && near * SHARED <= ROOM.0 / 2;
+                let near = if shared { near * SHARED } else { near };
+                let each = (near / elements.extent.max(1)).max(1);
+                let cut = pieces(reduction.count, each, elements.extent);
+                Cut {
+                    shared,
+                    turns: cut.turns * if shared { 2 } else { 1 },
+                    ..cut
+                }
+            }
+            Task::ReduceScatter(reduction, _) => {
+                let len = Elements::of(reduction).map_or(0, |all| all.size());
+                pieces(len, len, 1)
+            }
+            _ => pieces(0, 1, 0),
+        }
+    }
+
+    /// What is shown in the operation's turn number `turn`: its first byte or element, and how many.
+    fn piece(&self, turn: u64) -> (usize, usize) {
+        let index = if self.shared { turn / 2 } else { turn } as usize;
+        let first = index * self.each;
+        (first, self.each.min(self.whole - first))
+    }
+
+    /// Whether shares of the result are shown in turn number `turn`.
+    fn is_second(&self, turn: u64) -> bool {
+        self.shared && turn % 2 == 1
+    }
+}
+
 impl Started {
     /// Goes on as far as it gets without waiting; whether it is over.
     fn step(&mut self, hold: &mut Hold) -> Result<bool> {
-        if !self.shown {
-            if self.boards.next.get() != self.number || !self.boards.has_room(self.number) {
+        loop {
+            while self.may_show() {
+                let number = self.number + self.shown;
+                self.boards.next.set(number + 1);
+                self.shown += 1;
+                self.show(hold, self.shown - 1)?;
+            }
+            if self.over == self.cut.turns {
+                return Ok(true);
+            }
+            if self.over == self.shown || !self.has_come() {
                 return Ok(false);
             }
-            self.shown = true;
-            self.boards.next.set(self.number + 1);
-            self.show(hold)?;
+            self.take(hold)?;
+            self.end(hold);
+            self.over += 1;
+            self.awaited = awaited(&self.task, &self.comm);
         }
+    }
+
+    /// Whether this rank shows in the next turn now.
+    fn may_show(&self) -> bool {
+        let Cut { turns, room, .. } = self.cut;
+        let number = self.number + self.shown;
+        let ready = !self.cut.is_second(self.shown) || self.over == self.shown;
+        self.shown < turns && ready && self.boards.next.get() == number && self.boards.has_room(number, room)
+    }
+
+    /// Whether all have shown whom this rank waits for in the turn.
+    fn has_come(&mut self) -> bool {
+        let number = self.number + self.over;
         while let Some(rank) = self.awaited.clone().next() {
-            let slot = self.boards.members[rank as usize].board.slot(self.number);
-            if rank != self.comm.rank && slot.turn().load(Ordering::Acquire) < self.number {
-                return Ok(false);
+            let slot = self.boards.members[rank as usize].board.slot(number);
+            if rank != self.comm.rank && slot.turn().load(Ordering::Acquire) < number {
+                return false;
             }
             self.awaited.start += 1;
         }
-        self.take(hold)?;
-        self.end(hold);
-        Ok(true)
+        true
     }
 
     /// Whether there is still hope, after a step in vain.
@@ -154,11 +293,12 @@ impl Started {
         hold.check_peer(&self.comm, Plane::Collective, None)
     }
 
-    fn turn(&self) -> Turn<'_> {
+    /// The operation's turn number `turn`.
+    fn turn(&self, turn: u64) -> Turn<'_> {
         Turn {
             comm: &self.comm,
             boards: &self.boards,
-            number: self.number,
+            number: self.number + turn,
             tag: self.tag,
             swap: None,
         }
@@ -166,51 +306,77 @@ impl Started {
 
     /// Nothing of the turn is read here any more.
     fn end(&self, hold: &Hold) {
-        if self.boards.next.get() == self.number {
-            // It failed before it could show something.
-            self.boards.next.set(self.number + 1);
-        }
-        self.boards.end_started(self.number);
-        self.turn().ring(hold);
+        self.boards.end_started(self.number + self.over);
+        self.turn(self.over).ring(hold);
     }
 
-    /// Shows what this rank has for others, if it has something, and keeps what it has for itself.
-    fn show(&self, hold: &mut Hold) -> Result<()> {
-        let (turn, me) = (self.turn(), self.comm.rank);
+    /// Ends all turns that are left, after an error: nobody shall wait for them.
+    #[cold]
+    fn give_up(&mut self, hold: &Hold) {
+        let turns = self.number..self.number + self.cut.turns;
+        if turns.contains(&self.boards.next.get()) {
+            self.boards.next.set(turns.end);
+        }
+        while self.over < self.cut.turns {
+            self.end(hold);
+            self.over += 1;
+        }
+    }
+
+    /// Shows what this rank has for others in a turn, if it has something, and keeps what it has for itself.
+    fn show(&self, hold: &mut Hold, number: u64) -> Result<()> {
+        let (turn, me) = (self.turn(number), self.comm.rank);
+        let (first, len) = self.cut.piece(number);
+        let show = |hold: &mut Hold, buffer: &Buffer, len: usize| {
+            turn.show_with(hold, len, |room| {
+                // SAFETY: the room has as many bytes as the piece of the buffer, which the program owns.
+                unsafe { buffer.pack(first, room, len) };
+            })
+        };
         match &self.task {
-            Task::Bcast(Root::Rank(root), data) if *root == me => turn.show(hold, &data.buffer()),
+            Task::Bcast(Root::Rank(root), data) if *root == me => show(hold, &data.buffer(), len),
             Task::Gather(_, send, Some(recv), _) => {
                 // Nobody reads it, but ranks that take another for the root are told so.
                 turn.show_with(hold, 0, |_| ())?;
-                keep(send.as_ref().map(Data::buffer).as_ref(), Some(&recv.buffer(me)));
+                if first == 0 {
+                    keep(send.as_ref().map(Data::buffer).as_ref(), Some(&recv.buffer(me)));
+                }
                 Ok(())
             }
-            Task::Gather(_, Some(send), None, _) => turn.show(hold, &send.buffer()),
+            Task::Gather(_, Some(send), None, _) => show(hold, &send.buffer(), len),
             Task::Scatter(Root::Rank(root), Some(send), recv, _) if *root == me => {
-                let len = send.block().unwrap_or(0);
-                turn.show_blocks(hold, len, send)?;
-                keep(Some(&send.buffer(me)), recv.as_ref().map(Data::buffer).as_ref());
+                turn.show_parts(hold, self.cut.whole, (first, len), send)?;
+                if first == 0 {
+                    keep(Some(&send.buffer(me)), recv.as_ref().map(Data::buffer).as_ref());
+                }
                 Ok(())
             }
             Task::Allgather(send, recv) => {
                 let (mine, send) = (recv.buffer(me), send.as_ref().map(Data::buffer));
-                turn.show(hold, send.as_ref().unwrap_or(&mine))?;
-                keep(send.as_ref(), Some(&mine));
+                let len = len.min(mine.len().saturating_sub(first));
+                show(hold, send.as_ref().unwrap_or(&mine), len)?;
+                if first == 0 {
+                    keep(send.as_ref(), Some(&mine));
+                }
                 Ok(())
             }
             Task::Alltoall(send, recv) => {
-                let len = recv.block().unwrap_or(0);
-                turn.show_blocks(hold, len, send.as_ref().unwrap_or(recv))?;
-                keep(
-                    send.as_ref().map(|send| send.buffer(me)).as_ref(),
-                    Some(&recv.buffer(me)),
-                );
+                turn.show_parts(hold, self.cut.whole, (first, len), send.as_ref().unwrap_or(recv))?;
+                if first == 0 {
+                    let mine = send.as_ref().map(|send| send.buffer(me));
+                    keep(mine.as_ref(), Some(&recv.buffer(me)));
+                }
                 Ok(())
             }
             Task::Allreduce(reduction) | Task::Scan(reduction, _) | Task::Reduce(_, reduction) => {
-                match Elements::of(reduction) {
-                    Some(elements) => turn.show(hold, &elements.operand()),
-                    None => Ok(()),
+                let Some(elements) = Elements::of(reduction).map(|all| all.piece((first, len))) else {
+                    return Ok(());
+                };
+                let (share_first, share) = share(len, self.comm.size(), me);
+                match self.cut.shared {
+                    true if self.cut.is_second(number) => turn.show(hold, &elements.result(share_first, share)),
+                    true => elements.show_to_others(hold, &turn, (share_first, share)),
+                    false => turn.show(hold, &elements.operand()),
                 }
             }
             Task::ReduceScatter(reduction, counts) => match Elements::of(reduction) {
@@ -222,45 +388,64 @@ impl Started {
         }
     }
 
-    /// Takes what the others have shown, all of them whom this rank waits for.
+    /// Takes what the others have shown in the turn, all of them whom this rank waits for.
     fn take(&self, hold: &mut Hold) -> Result<()> {
-        let (turn, me, size) = (self.turn(), self.comm.rank, self.comm.size());
+        let (turn, me, size) = (self.turn(self.over), self.comm.rank, self.comm.size());
         let others = || (0..size).filter(|&rank| rank != me);
+        let (first, len) = self.cut.piece(self.over);
+        let piece = |reduction| Elements::of(reduction).map(|all| all.piece((first, len)));
+        // A piece of `room` from what `rank` shows: of its bytes for each of the others where it has `parts`.
+        let take = |hold: &mut Hold, rank: u32, parts: bool, room: &Buffer, len: usize| {
+            let view = match parts {
+                true => turn.see_part(hold, rank, len)?,
+                false => turn.see(hold, rank, Some(len))?,
+            };
+            // SAFETY: the view has `len` bytes; the program owns the buffer, which has room for the piece.
+            unsafe { room.unpack(first, view.data, len) };
+            turn.count(hold, rank, len);
+            Ok(())
+        };
         match &self.task {
             Task::Barrier(_) => others().try_for_each(|rank| turn.see(hold, rank, Some(0)).map(drop)),
-            Task::Bcast(Root::Rank(root), data) if *root != me => {
-                turn.see(hold, *root, Some(data.len()))?.copy(0, &data.buffer())?;
-                turn.count(hold, *root, data.len());
-                Ok(())
-            }
+            Task::Bcast(Root::Rank(root), data) if *root != me => take(hold, *root, false, &data.buffer(), len),
             Task::Gather(_, _, Some(recv), _) | Task::Allgather(_, recv) => others().try_for_each(|rank| {
                 let room = recv.buffer(rank);
-                turn.see(hold, rank, Some(room.len()))?.copy(0, &room)?;
-                turn.count(hold, rank, room.len());
-                Ok(())
+                let len = len.min(room.len().saturating_sub(first));
+                take(hold, rank, false, &room, len)
             }),
             Task::Scatter(Root::Rank(root), _, Some(recv), _) if *root != me => {
-                let len = recv.len();
-                turn.see_part(hold, *root, len)?.copy(0, &recv.buffer())?;
-                turn.count(hold, *root, len);
-                Ok(())
+                take(hold, *root, true, &recv.buffer(), len)
             }
-            Task::Alltoall(_, recv) => {
-                let len = recv.block().unwrap_or(0);
+            Task::Alltoall(_, recv) => others().try_for_each(|rank| take(hold, rank, true, &recv.buffer(rank), len)),
+            Task::Allreduce(reduction) if self.cut.is_second(self.over) => {
+                let Some(elements) = piece(reduction) else {
+                    return Ok(());
+                };
                 others().try_for_each(|rank| {
-                    turn.see_part(hold, rank, len)?.copy(0, &recv.buffer(rank))?;
-                    turn.count(hold, rank, len);
+                    let (first, count) = share(len, size, rank);
+                    let room = elements.result(first, count);
+                    turn.see(hold, rank, Some(room.len()))?.copy(0, &room)?;
+                    turn.count(hold, rank, room.len());
                     Ok(())
                 })
             }
-            Task::Allreduce(reduction) => reduce_up_to(hold, &turn, Elements::of(reduction), Some(size - 1)),
+            Task::Allreduce(reduction) if self.cut.shared => {
+                let Some(elements) = piece(reduction) else {
+                    return Ok(());
+                };
+                let part = |rank| share(len, size, rank);
+                let (first, mine) = part(me);
+                let to = elements.result(first, mine).address;
+                elements.reduce(hold, &turn, size - 1, (first, mine), to, part)
+            }
+            Task::Allreduce(reduction) => reduce_up_to(hold, &turn, piece(reduction), Some(size - 1)),
             Task::Reduce(Root::Rank(root), reduction) => {
                 let last = (*root == me).then_some(size - 1);
-                reduce_up_to(hold, &turn, Elements::of(reduction), last)
+                reduce_up_to(hold, &turn, piece(reduction), last)
             }
             Task::Scan(reduction, exclusive) => {
                 let last = me.checked_sub((*exclusive).into());
-                reduce_up_to(hold, &turn, Elements::of(reduction), last)
+                reduce_up_to(hold, &turn, piece(reduction), last)
             }
             Task::ReduceScatter(reduction, counts) => match Elements::of(reduction) {
                 Some(elements) => {
@@ -297,11 +482,17 @@ fn reduce_up_to(hold: &mut Hold, turn: &Turn, elements: Option<Elements>, last: 
 }
 
 impl Boards {
-    /// Whether the slot of turn `number` may be overwritten: everybody is through with what it shows, this rank too, which
-    /// reads its own operand there where that is in place.
-    fn has_room(&self, number: u64) -> bool {
+    /// Whether the slot of turn `number` may be overwritten, and there is room for `len` bytes: everybody is through with what was
+    /// there, this rank too, which reads its own operand there where that is in place.
+    fn has_room(&self, number: u64, len: usize) -> bool {
         let shown = self.shown[number as usize % SLOTS].get();
-        shown <= self.over.get() && (shown <= self.through() || shown <= self.look_through())
+        let fits = |through: u64| {
+            let over = self.over.get().min(through);
+            let room = self.room.as_ref().filter(|_| len > INLINE);
+            shown <= over && room.is_none_or(|room| room.borrow_mut().has(len, over))
+        };
+        // Data that go where those before lay are in fewer pages, and nearer in the cache.
+        (len <= LOOKED && fits(self.through())) || fits(self.look_through())
     }
 
     /// This rank is through with turn `number`; says up to which turn it is through with all.

@@ -19,11 +19,18 @@ struct Open {
     request: RequestKey,
 }
 
-/// Starts operation number `index` of a burst; every kind and length comes.
-fn open(hold: &mut Hold, comm: &Rc<Comm>, index: usize) -> Open {
+/// Numbers of elements, of operations one after the other.
+const COUNTS: [usize; 8] = [1, 3, 7, 28, 60, 0, 120, 300];
+/// Those that go in pieces: of [`PIECE`] bytes, or of the usual ones.
+const LONG: [usize; 8] = [250, 3000, 28, 1025, 700, 4000, 257, 0];
+const PIECE: u64 = 1 << 10;
+const LONGEST: [usize; 8] = [70_000, 300, 17_000, 140_000, 33_000, 16_384, 0, 100_000];
+
+/// Starts operation number `index` of a burst; every kind and length of `counts` comes.
+fn open(hold: &mut Hold, comm: &Rc<Comm>, index: usize, counts: [usize; 8]) -> Open {
     let (rank, ranks) = (comm.rank, comm.size());
     let (seed, root) = (index as u32, index as u32 % ranks);
-    let count = [1, 3, 7, 28, 60, 0, 120, 300][index % 8];
+    let count = counts[index % 8];
     let all: Vec<i32> = (0..ranks).flat_map(|from| values(seed, from, count)).collect();
     let (sum, room) = (combined(SUM, seed, ranks, count), count * ranks as usize);
     let mut mine = values(seed, rank, count);
@@ -122,58 +129,132 @@ fn open(hold: &mut Hold, comm: &Rc<Comm>, index: usize) -> Open {
 
 #[test]
 fn nonblocking_operations_end_in_any_order() {
-    for (ranks, cpus, started) in [(1, 1, 1), (2, 8, 1), (3, 1, 1), (5, 8, 1), (3, 8, 0)] {
-        job(
-            ranks,
-            cpus,
-            &[("NEARMPI_BOARD_STARTED", started)],
-            false,
-            |rank, world| {
-                let mut hold = world.hold();
-                let first = hold.world.clone();
-                let second = Rc::new(create::dup(&mut hold, &first).unwrap());
-                for round in 0..6 {
-                    let mut under_way = Vec::new();
-                    for index in 0..70 {
-                        // Two communicators take turns in another order on every other rank.
-                        let mut pair = [&first, &second];
-                        pair.rotate_left(rank as usize % 2);
-                        for comm in pair {
-                            under_way.push(open(&mut hold, comm, index * 7 + round));
-                        }
-                        // A blocking one in between, where each rank likes.
-                        if index == 20 + 9 * rank as usize {
-                            let step = Step {
-                                what: What::Allreduce,
-                                count: 9,
-                                ..ANY
-                            };
-                            take(&mut hold, &first, step);
-                        }
+    let usual = [("NEARMPI_BOARD_STARTED", 1 << 20)];
+    let none = [("NEARMPI_BOARD_STARTED", 0)];
+    let pieces = [("NEARMPI_BOARD_MAX", PIECE), ("NEARMPI_SHARE_MIN", PIECE)];
+    end_in_any_order(&[(1, 1), (2, 8), (3, 1), (5, 8)], &usual, COUNTS, 70);
+    end_in_any_order(&[(3, 8)], &none, COUNTS, 70);
+    end_in_any_order(&[(2, 8), (3, 1), (5, 8)], &pieces, LONG, 35);
+    end_in_any_order(&[(2, 8), (3, 1)], &usual, LONGEST, 11);
+}
+
+/// Jobs of so many ranks on so many CPUs start bursts of operations, and wait for them in other orders.
+/// No burst is a multiple of three.
+fn end_in_any_order(jobs: &[(u32, u32)], settings: &[(&str, u64)], counts: [usize; 8], burst: usize) {
+    for &(ranks, cpus) in jobs {
+        job(ranks, cpus, settings, false, |rank, world| {
+            let mut hold = world.hold();
+            let first = hold.world.clone();
+            let second = Rc::new(create::dup(&mut hold, &first).unwrap());
+            for round in 0..6 {
+                let mut under_way = Vec::new();
+                for index in 0..burst {
+                    // Two communicators take turns in another order on every other rank.
+                    let mut pair = [&first, &second];
+                    pair.rotate_left(rank as usize % 2);
+                    for comm in pair {
+                        under_way.push(open(&mut hold, comm, index * 7 + round, counts));
                     }
-                    for turn in 0..under_way.len() {
-                        let which = (turn * 9 + rank as usize * 31) % under_way.len();
-                        pt2pt::wait(&mut hold, under_way[which].request).unwrap();
-                        let Open {
-                            got, expected, mine, ..
-                        } = &under_way[which];
-                        let index = which / 2 * 7 + round;
-                        if index % 11 != 8 {
-                            assert_eq!(
-                                got,
-                                expected,
-                                "operation {index}, kind {}, of {}",
-                                index % 11,
-                                mine.len()
-                            );
-                        } else {
-                            // The rest of the receive buffer is nobody's business.
-                            let count = [1, 3, 7, 28, 60, 0, 120, 300][index % 8];
-                            assert_eq!(got[..count], expected[..count], "operation {index}");
-                        }
+                    // A blocking one in between, where each rank likes.
+                    if index == (20 + 9 * rank as usize) % burst {
+                        let step = Step {
+                            what: What::Allreduce,
+                            count: 9,
+                            ..ANY
+                        };
+                        take(&mut hold, &first, step);
                     }
                 }
-            },
-        );
+                for turn in 0..under_way.len() {
+                    let which = (turn * 9 + rank as usize * 31) % under_way.len();
+                    pt2pt::wait(&mut hold, under_way[which].request).unwrap();
+                    let Open {
+                        got, expected, mine, ..
+                    } = &under_way[which];
+                    let index = which / 2 * 7 + round;
+                    if index % 11 != 8 {
+                        assert_eq!(
+                            got,
+                            expected,
+                            "operation {index}, kind {}, of {}",
+                            index % 11,
+                            mine.len()
+                        );
+                    } else {
+                        // The rest of the receive buffer is nobody's business.
+                        let count = counts[index % 8];
+                        assert_eq!(got[..count], expected[..count], "operation {index}");
+                    }
+                }
+            }
+        });
     }
+}
+
+/// What a rank shows of one communicator's operations leaves room for another's, which the others may wait for first.
+#[test]
+fn operations_of_a_communicator_find_room_whatever_lies_in_others() {
+    const INTS: usize = 25_000;
+    job(2, 2, &[], false, |rank, world| {
+        let mut hold = world.hold();
+        let first = hold.world.clone();
+        let second = Rc::new(create::dup(&mut hold, &first).unwrap());
+        let mut all: Vec<Vec<i32>> = (0..30).map(|seed| values(seed, rank, INTS)).collect();
+        let mut start = |hold: &mut Hold, seed: usize| {
+            let comm = if seed == 29 { &second } else { &first };
+            let data = data(&mut all[seed]);
+            begin(hold, comm, Task::Bcast(Root::Rank(0), data)).unwrap()
+        };
+        if rank == 1 {
+            // Nobody has started the others here.
+            let request = start(&mut hold, 29);
+            pt2pt::wait(&mut hold, request).unwrap();
+        }
+        let mut under_way: Vec<RequestKey> = (0..29).map(|seed| start(&mut hold, seed)).collect();
+        if rank == 0 {
+            under_way.push(start(&mut hold, 29));
+        }
+        for request in under_way {
+            pt2pt::wait(&mut hold, request).unwrap();
+        }
+        for (seed, got) in all.iter().enumerate() {
+            assert!(*got == values(seed as u32, 0, INTS), "broadcast {seed}, rank {rank}");
+        }
+    });
+}
+
+/// Bytes decide how many turns an operation takes, and the communicator whether it takes any.
+#[test]
+fn long_operations_take_a_turn_for_each_piece_and_go_by_messages_where_there_is_no_room() {
+    job(2, 2, &[], false, |_, world| {
+        let mut hold = world.hold();
+        let first = hold.world.clone();
+        let comms: Vec<_> = (0..20)
+            .map(|_| Rc::new(create::dup(&mut hold, &first).unwrap()))
+            .collect();
+        let mut turns = |comm: &Rc<Comm>, ints: usize| {
+            let before = comm.context.take_started_turns(0);
+            let mut got = vec![1; ints];
+            let task = Task::Allreduce(reduction(&hold, SUM, None, &mut got, ints));
+            let request = begin(&mut hold, comm, task).unwrap();
+            pt2pt::wait(&mut hold, request).unwrap();
+            assert_eq!(got, vec![2; ints]);
+            comm.context.take_started_turns(0) - before
+        };
+        let expected = [
+            (1, 1),
+            (256, 1),
+            (257, 1),
+            (16_383, 1),
+            (16_384, 1),
+            (16_385, 2),
+            (65_536, 2),
+            (65_537, 4),
+        ];
+        for (ints, taken) in expected {
+            assert_eq!(turns(&first, ints), taken, "{ints} ints");
+        }
+        let narrow = comms.last().unwrap();
+        assert_eq!([turns(narrow, 256), turns(narrow, 257)], [1, 0]);
+    });
 }

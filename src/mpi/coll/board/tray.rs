@@ -10,7 +10,7 @@ use crate::fail;
 use crate::mpi::coll::signature;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
-use crate::shm::board::{EACH, INLINE, SLOTS, SWAP, TRAY, Tray, mark};
+use crate::shm::board::{INLINE, SLOTS, SWAP, TRAY, Tray, mark};
 use crate::shm::sync::Ordering;
 use std::rc::Rc;
 
@@ -20,8 +20,12 @@ const ASIDE: u32 = 8;
 impl<'a> Turn<'a> {
     /// Where `len` bytes that this rank shows are put in its scratch memory.
     pub(super) fn room(&self, hold: &mut Hold, len: usize) -> Result<usize> {
-        if let Some(rooms) = self.boards.rooms.filter(|_| len <= EACH) {
-            return Ok(rooms + self.number as usize % SLOTS * EACH);
+        if let Some(room) = &self.boards.room {
+            // An operation shows when there is room.
+            let Some(at) = room.borrow_mut().take(len, self.number) else {
+                fail!(Intern, "no room for {len} bytes of a nonblocking operation");
+            };
+            return Ok(at);
         }
         loop {
             if let Some(at) = hold.desk.place(len, self.number, self.boards) {
