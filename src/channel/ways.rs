@@ -14,7 +14,8 @@
 //! The first messages after a change of ways are not counted: in caches that another way has filled each way is slow.
 //! A way replaces the one in use only if it is clearly better. Trials get rarer while they change nothing. Where many
 //! messages are under way at a time an epoch is all of them, and says as much as several short ones: then two rounds do,
-//! and the way in use, too, is tried no more when it is hopeless.
+//! and the way in use, too, is tried no more when it is hopeless. A whole epoch of those by a way that takes several times as
+//! long is dear, so each other way is probed first: some messages go by it and the rest by the way in use.
 
 use super::packet::Way;
 use crate::shm::pool::Name;
@@ -33,6 +34,9 @@ const HEAVY: u32 = 3 * EPOCH;
 /// Messages after a change of ways that are not counted: what the other way has left in the caches is still there. A window
 /// of [`HEAVY`] messages outweighs that.
 const WARM: u32 = EPOCH / 4;
+/// Messages of a probe, and how much of the way in use a way may cost by it to be tried.
+const PROBE: u32 = 16;
+const BEARABLE: f32 = 2.0;
 /// A challenger that costs more than this much of the best is not tried again in the trial.
 const HOPELESS: f32 = 1.3;
 /// Nor is any way, after two rounds, that costs more than this much.
@@ -73,6 +77,8 @@ struct Class {
     bytes: u64,
     /// The way has just changed.
     cold: bool,
+    /// Only the first [`PROBE`] messages of the epoch go by this way, the others by the incumbent's.
+    probe: bool,
     phase: Phase,
     period: u32,
     /// Least cost per byte in the latest trial; infinite where it was not tried.
@@ -139,7 +145,10 @@ impl Ways {
         let class = &mut self.classes[number];
         class.count += 1;
         class.bytes += len as u64;
-        class.way
+        match class.phase {
+            Phase::Trial { incumbent, .. } if class.probe && class.count > PROBE => incumbent,
+            _ => class.way,
+        }
     }
 
     /// The message of `len` bytes waits for its receiver.
@@ -222,6 +231,7 @@ impl Class {
         count: 0,
         bytes: 0,
         cold: false,
+        probe: false,
         phase: Phase::Unused,
         period: PERIOD.0,
         cost: [f32::INFINITY; 3],
@@ -231,7 +241,7 @@ impl Class {
         self.cost.iter().copied().fold(f32::INFINITY, f32::min)
     }
 
-    fn end_epoch(&mut self, cost: f32, heavy: bool, open: u8) {
+    fn end_epoch(&mut self, mut cost: f32, heavy: bool, open: u8) {
         match self.phase {
             Phase::Unused => {}
             Phase::First => {
@@ -252,6 +262,13 @@ impl Class {
                 mut round,
             } => {
                 let way = self.way;
+                if std::mem::take(&mut self.probe) {
+                    let used = self.cost[incumbent as usize];
+                    cost = used + (cost - used) * (self.count as f32 / PROBE as f32).max(1.0);
+                    if cost <= BEARABLE * used {
+                        return;
+                    }
+                }
                 let slot = &mut self.cost[way as usize];
                 *slot = slot.min(cost);
                 let (best, cost) = (self.best(), self.cost);
@@ -267,7 +284,10 @@ impl Class {
                     .chain(WAYS.into_iter().filter(|&other| other != incumbent));
                 let mut rest = order.skip_while(|&other| other != way).skip(1);
                 match rest.find(|&other| alive & bit(other) != 0) {
-                    Some(next) => self.way = next,
+                    Some(next) => {
+                        self.way = next;
+                        self.probe = heavy && round == 0 && next != incumbent && alive & bit(incumbent) != 0;
+                    }
                     None => {
                         for &way in WAYS.iter().filter(|_| round > 0) {
                             if cost[way as usize].is_finite() && cost[way as usize] > CLEAR * best {
@@ -467,7 +487,10 @@ mod tests {
                 seen.push(ways.choose(len, ALL, |_| true, || clock));
                 ways.opened(len);
             }
-            assert!(seen.iter().all(|&way| way == seen[0]), "window {window}: {seen:?}");
+            let (probe, rest) = seen.split_at(PROBE as usize);
+            for part in [probe, rest] {
+                assert!(part.iter().all(|&way| way == part[0]), "window {window}: {seen:?}");
+            }
             first.get_or_insert(seen[0]);
             clock += 32 * if seen[0] == Way::Join { 50_000 } else { 90_000 };
             (0..32).for_each(|_| ways.closed(len));
@@ -491,7 +514,29 @@ mod tests {
             clock += [1_200_000, 300_000, 330_000][way as usize];
         }
         let cells = seen.iter().filter(|&&way| way == Way::Cells).count();
-        assert!(seen.len() <= 7 && cells <= 2, "{seen:?}");
+        assert!(seen.len() <= 8 && cells <= 2, "{seen:?}");
         assert_eq!(ways.settled(len), Some(Way::Pull));
+    }
+
+    #[test]
+    fn few_messages_of_a_window_go_a_way_that_takes_several_times_as_long() {
+        let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 16);
+        let mut count = [0; 3];
+        for _ in 0..20 {
+            let window: Vec<Way> = (0..64)
+                .map(|_| {
+                    let way = ways.choose(len, ALL, |_| true, || clock);
+                    ways.opened(len);
+                    way
+                })
+                .collect();
+            for way in window {
+                ways.closed(len);
+                count[way as usize] += 1;
+                clock += [1_500, 6_000, 5_000][way as usize];
+            }
+        }
+        assert_eq!(ways.settled(len), Some(Way::Cells));
+        assert_eq!(count, [20 * 64 - 32, 16, 16]);
     }
 }
