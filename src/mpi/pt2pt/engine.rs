@@ -19,7 +19,7 @@ use crate::mpi::request::{Coming, Kind, Receive, Request, RequestKey, Stage};
 use crate::mpi::sleep::Awaited;
 use crate::mpi::status::Status;
 use crate::mpi::world::{Hold, State};
-use crate::sys::{copy, cpu};
+use crate::sys::copy;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -49,7 +49,7 @@ pub struct Engine {
     pub asleep: bool,
     /// Threads that wait for what that thread does.
     pub napping: usize,
-    /// The blocking receives that threads wait in, with the numbers of the threads ([`cpu::thread`]); with
+    /// The blocking receives that threads wait in, with the numbers of the threads ([`crate::sys::cpu::thread`]); with
     /// `MPI_THREAD_MULTIPLE` only.
     pub blocked: Vec<(RequestKey, usize)>,
     /// Whether the launcher has been told what this rank sleeps for.
@@ -104,23 +104,6 @@ impl Engine {
             vain: 0,
             turn: 0,
         }
-    }
-}
-
-impl Engine {
-    /// Whether a message with `envelope` is for a posted receive, and not for one that this thread begins now. Blocking
-    /// receives that other threads wait in do not come first: receives of two threads that do not know of each other's are
-    /// concurrent (MPI-4.1 §3.5), and a thread that runs takes a message in far less time than waking one that waits.
-    #[inline(always)]
-    pub fn is_for_posted(&mut self, envelope: Envelope) -> bool {
-        self.posted.wants(envelope) && (self.blocked.is_empty() || self.is_for_unblocked(envelope))
-    }
-
-    #[inline(never)]
-    fn is_for_unblocked(&mut self, envelope: Envelope) -> bool {
-        let (me, blocked) = (cpu::thread(), &self.blocked);
-        let of_another = |key| blocked.iter().any(|&(wanted, thread)| wanted == key && thread != me);
-        self.posted.wants_but(envelope, of_another)
     }
 }
 
