@@ -149,7 +149,7 @@ cvars! {
     board_one_copy "BOARD_ONE_COPY" 1 0..=2 job
         "longer data of a blocking collective are copied once by whoever needs them: 0: never; 1: where that has proved quicker (nearmpi-info --collectives); 2: always";
     share_min "SHARE_MIN" 8192 0..=1073741824 job
-        "bytes from which each of more than two ranks reduces its share of an allreduce by boards; four times that where they share CPUs";
+        "bytes from which each rank reduces its share of an allreduce by boards; where ranks share CPUs four times that, two ranks 32 times; never two with a CPU each";
     numa "NUMA" 1 0..=1
         "1: what a rank owns of the shared memory lies on its own NUMA node; 0: rank 0 touches all of it first, and mpirun binds nobody unless asked";
     check "CHECK" 0 0..=1 job

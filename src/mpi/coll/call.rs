@@ -231,7 +231,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 len if len > table.allreduce.shown => {
                     (table.allreduce.offers(len)).then(|| long_reductions::allreduce(hold, at(signature), &elements))
                 }
-                len if size > 2 && (len > near || (len >= table.share && reduction.count >= size)) => {
+                len if (size > 2 && len > near) || (len >= table.share && reduction.count >= size) => {
                     Some(reductions::allreduce_shared(hold, at(signature), &elements))
                 }
                 _ => Some(reductions::allreduce(hold, at(signature), &elements)),

@@ -123,9 +123,11 @@ impl Table {
             near,
             wide,
             alltoallv: once,
-            // Two ranks read as much either way, in one turn rather than two. Ranks that share CPUs change places in each.
+            // Two ranks read as much either way, in one turn rather than two. Ranks that share CPUs change places in each; of
+            // two on one CPU what both show, read and write has to fit its cache.
             share: match (size, crowded) {
-                (0..=2, _) => ANY,
+                (0..=2, false) => ANY,
+                (0..=2, true) => settings.share_min.saturating_mul(32) as usize,
                 (_, true) => settings.share_min.saturating_mul(4) as usize,
                 (_, false) => settings.share_min as usize,
             },
@@ -342,9 +344,10 @@ mod tests {
     }
 
     #[test]
-    fn two_ranks_do_not_share_reductions_and_show_more() {
+    fn two_ranks_share_reductions_late_if_at_all_and_show_more() {
         let (two, three) = (table(&[], false, 2), table(&[], false, 3));
         assert_eq!((two.share, three.share, table(&[], true, 4).share), (ANY, 8192, 32768));
+        assert_eq!(table(&[], true, 2).share, 1 << 18);
         assert_eq!((two.allreduce.shown, three.allreduce.shown), (ANY, 65536));
         assert_eq!((two.reduce.shown, three.reduce.shown), (ANY, 1 << 20));
         assert_eq!((two.gather.shown, three.gather.shown), (1 << 22, 1 << 18));

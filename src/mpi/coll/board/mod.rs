@@ -13,6 +13,7 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | [`blocks`] | a block for each of the others |
 //! | [`desk`] | scratch memory that is still being read; what threads wait for |
 //! | [`far`] | what is too long to be shown: one copy out of its owner's memory |
 //! | [`learnt`] | whether long data are shown or offered, where that is learnt |
@@ -25,6 +26,7 @@
 //! | [`long`], [`long_reductions`] | the same for long data, and for lengths that not all ranks know |
 #![allow(unsafe_code)]
 
+mod blocks;
 pub mod desk;
 pub mod far;
 pub mod learnt;
@@ -41,7 +43,6 @@ mod tests;
 mod tray;
 mod view;
 
-use super::args::Blocks;
 use super::choice::Table;
 use super::signature::{self, Signature};
 use super::tag_of;
@@ -304,11 +305,6 @@ impl Boards {
     }
 }
 
-/// The place of `rank` among all ranks but `one`.
-fn place_among(rank: u32, one: u32) -> usize {
-    rank as usize - usize::from(rank > one)
-}
-
 /// Finds out that a member is in another collective operation from the message it has sent.
 ///
 /// # Errors
@@ -446,54 +442,6 @@ impl<'a> Turn<'a> {
         }
         slot.show(self.number, note);
         Ok(())
-    }
-
-    /// Shows a block of `len` bytes for each of the others.
-    ///
-    /// # Errors
-    /// As [`Turn::show`].
-    pub fn show_blocks(&self, hold: &mut Hold, len: usize, blocks: &Blocks) -> Result<()> {
-        self.show_parts(hold, len, (0, len), blocks)
-    }
-
-    /// As [`Turn::show_blocks`], a part of each block: its first byte, and how many.
-    ///
-    /// # Errors
-    /// As [`Turn::show`].
-    pub fn show_parts(
-        &self,
-        hold: &mut Hold,
-        len: usize,
-        (first, part): (usize, usize),
-        blocks: &Blocks,
-    ) -> Result<()> {
-        if let Some(sent) = blocks.block().filter(|&sent| sent != len) {
-            let class = if sent > len { Class::Truncate } else { Class::Other };
-            let text = format!("a rank's block for itself has {sent} bytes, but the room for it {len}");
-            return Err(Error::new(class, text));
-        }
-        let me = self.comm.rank;
-        self.show_with(hold, part * (self.size() as usize - 1), |room| {
-            for rank in (0..self.size()).filter(|&rank| rank != me) {
-                let block = blocks.buffer(rank);
-                let at = room.wrapping_add(place_among(rank, me) * part);
-                // SAFETY: the room has `part` bytes for each block, which the program owns.
-                unsafe { block.pack(first, at, part.min(block.len().saturating_sub(first))) };
-            }
-        })
-    }
-
-    /// Waits for what `from` shows for each of the others, `part` bytes: those for this rank.
-    ///
-    /// # Errors
-    /// As [`Turn::see`].
-    pub fn see_part(&self, hold: &mut Hold, from: u32, part: usize) -> Result<View> {
-        let view = self.see(hold, from, Some(part * (self.size() as usize - 1)))?;
-        Ok(View {
-            data: view.data.wrapping_add(place_among(self.comm.rank, from) * part),
-            len: part,
-            ..view
-        })
     }
 
     /// Counts `bytes` bytes that this rank takes from what `from` shows, for the profile.

@@ -1,0 +1,66 @@
+//! # Safety
+//! Copies from buffers of the program into room that is made for what is copied.
+//!
+//! What a rank shows for each of the others: a block, or a part of each. It has none for itself, so of two ranks both show the
+//! same lines ([`swap`](super::swap)).
+#![allow(unsafe_code)]
+
+use super::{Turn, View};
+use crate::mpi::coll::args::Blocks;
+use crate::mpi::error::{Class, Error, Result};
+use crate::mpi::world::Hold;
+
+impl Turn<'_> {
+    /// Shows a block of `len` bytes for each of the others.
+    ///
+    /// # Errors
+    /// As [`Turn::show`].
+    pub fn show_blocks(&self, hold: &mut Hold, len: usize, blocks: &Blocks) -> Result<()> {
+        self.show_parts(hold, len, (0, len), blocks)
+    }
+
+    /// As [`Turn::show_blocks`], a part of each block: its first byte, and how many.
+    ///
+    /// # Errors
+    /// As [`Turn::show`].
+    pub fn show_parts(
+        &self,
+        hold: &mut Hold,
+        len: usize,
+        (first, part): (usize, usize),
+        blocks: &Blocks,
+    ) -> Result<()> {
+        if let Some(sent) = blocks.block().filter(|&sent| sent != len) {
+            let class = if sent > len { Class::Truncate } else { Class::Other };
+            let text = format!("a rank's block for itself has {sent} bytes, but the room for it {len}");
+            return Err(Error::new(class, text));
+        }
+        let me = self.comm.rank;
+        self.show_with(hold, part * (self.size() as usize - 1), |room| {
+            for rank in (0..self.size()).filter(|&rank| rank != me) {
+                let block = blocks.buffer(rank);
+                let at = room.wrapping_add(place_among(rank, me) * part);
+                // SAFETY: the room has `part` bytes for each block, which the program owns.
+                unsafe { block.pack(first, at, part.min(block.len().saturating_sub(first))) };
+            }
+        })
+    }
+
+    /// Waits for what `from` shows for each of the others, `part` bytes: those for this rank.
+    ///
+    /// # Errors
+    /// As [`Turn::see`].
+    pub fn see_part(&self, hold: &mut Hold, from: u32, part: usize) -> Result<View> {
+        let view = self.see(hold, from, Some(part * (self.size() as usize - 1)))?;
+        Ok(View {
+            data: view.data.wrapping_add(place_among(self.comm.rank, from) * part),
+            len: part,
+            ..view
+        })
+    }
+}
+
+/// The place of `rank` among all ranks but `one`.
+fn place_among(rank: u32, one: u32) -> usize {
+    rank as usize - usize::from(rank > one)
+}
