@@ -57,7 +57,8 @@ class Mpis:
         if job.get("settle") and not job["program"].startswith(("IMB", "init")) and not job.get("tool"):
             options += ["--settle", str(job["settle"])]
         if name == "hardware":
-            return [str(self.binaries / "mpich" / "limits")] + shlex.split(job["hardware"]), {}
+            program, *options = shlex.split(job["hardware"])
+            return [str(self.binaries / "mpich" / program), *options], {}
         mpi, *settings = name.split("+")
         launcher, folder, environment = self.known[mpi]
         program = self.binaries / folder / job["program"]
@@ -75,7 +76,7 @@ class Mpis:
         """us that a cache line takes from one CPU to another just now; None where there is one CPU, or limits.c was not built."""
         if self.cpus < 2 or not (self.binaries / "mpich" / "limits").exists():
             return None
-        return parse(self.run("hardware", {"hardware": "bounce", "program": "limits"}, 10)[0] or "").get("8", [None])[0]
+        return parse(self.run("hardware", {"hardware": "limits bounce", "program": "limits"}, 10)[0] or "").get("8", [None])[0]
 
     def version(self, name):
         """What the library says of itself; it also proves that the right one is loaded."""

@@ -6,6 +6,7 @@
  * Two processes on the first two CPUs that this one may use. */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -82,6 +83,7 @@ static void until(_Atomic uint64_t *word, uint64_t value)
 static void serve(void)
 {
     uint64_t seen = 0, word;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody is left spinning */
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     memset(far_memory, 1, MOST);
     for (;;) {

@@ -31,11 +31,11 @@ impl<B: Bytes> Channel<B> {
         }
         self.look_at(to);
         let in_a_row = buffer.in_a_row().is_some();
-        let way = self.way(to, len, in_a_row);
+        let way = self.way(to, len, in_a_row, blocking);
         self.waits(to, (len, in_a_row), way, blocking).then_some(way)
     }
 
-    fn way(&mut self, to: u32, len: usize, in_a_row: bool) -> Way {
+    fn way(&mut self, to: u32, len: usize, in_a_row: bool, blocking: bool) -> Way {
         let one_copy_min = self.scaled(to, self.settings.one_copy_min);
         let join_min = self.scaled(to, self.settings.join_min);
         let at_hand = in_a_row && self.settings.one_copy != 0 && to != self.me;
@@ -47,17 +47,19 @@ impl<B: Bytes> Channel<B> {
             4 if len < one_copy_min => Way::Cells,
             4 if len < join_min => Way::Pull,
             4 => Way::Join,
-            _ => self.learnt_way(to, len, one_copy_min, join_min),
+            _ => self.learnt_way(to, (len, blocking), one_copy_min, join_min),
         }
     }
 
     /// Where learning has a choice: below `join_min` / 8 both sides are never worth it, above twice `join_min` one
-    /// side alone never is.
-    fn learnt_way(&mut self, to: u32, len: usize, one_copy_min: usize, join_min: usize) -> Way {
+    /// side alone never is. A message that could go by shuttle begins with that.
+    fn learnt_way(&mut self, to: u32, (len, blocking): (usize, bool), one_copy_min: usize, join_min: usize) -> Way {
         let pull = len >= one_copy_min && len < 2 * join_min;
         let join = len >= join_min / 8;
+        let by_shuttle =
+            blocking && self.overlaps(len) && self.has_shuttle(to, len, self.part_of(len, true) as u32) == Ok(true);
         let guess = match len {
-            _ if join && 2 * len >= join_min => Way::Join,
+            _ if join && 2 * len >= join_min && !by_shuttle => Way::Join,
             _ => Way::Cells,
         };
         let choice = Choice {

@@ -12,7 +12,8 @@
 //!                                 ^--------------------------------------------------------------'
 //! ```
 //! The first messages after a change of ways are not counted: in caches that another way has filled each way is slow.
-//! A way replaces the one in use only if it is clearly better. Trials get rarer while they change nothing. Where many
+//! A way replaces the one in use only if it is clearly better. Trials get rarer while they change nothing, the sooner the less
+//! the others were near; one of those that costs twice as much is given up after two messages. Where many
 //! messages are under way at a time an epoch is all of them, and says as much as several short ones: then two rounds do,
 //! and the way in use, too, is tried no more when it is hopeless. A whole epoch of those by a way that takes several times as
 //! long is dear, so each other way is probed first: some messages go by it and the rest by the way in use.
@@ -39,6 +40,8 @@ const PROBE: u32 = 16;
 const BEARABLE: f32 = 2.0;
 /// A challenger that costs more than this much of the best is not tried again in the trial.
 const HOPELESS: f32 = 1.3;
+/// Its epoch ends at once when one message, not the first, costs more than this much.
+const LOST: f32 = 2.0;
 /// Nor is any way, after two rounds, that costs more than this much.
 const CLEAR: f32 = 1.1;
 /// A challenger must cost less than this much of the way in use.
@@ -73,6 +76,8 @@ struct Class {
     last: Option<Name>,
     /// Start of the epoch, in nanoseconds.
     since: u64,
+    /// When the latest message of a challenger started, or the first of those under way, and their bytes.
+    latest: (u64, usize),
     count: u32,
     bytes: u64,
     /// The way has just changed.
@@ -125,6 +130,7 @@ impl Ways {
             self.classes[number].since = now();
         } else {
             let class = &mut self.classes[number];
+            let lost = class.lost(len, &now);
             let lull = class.open == 0 && class.count >= WARM && (class.cold || class.count >= EPOCH / 2);
             let lull = lull && quiet(class.last);
             if class.cold && lull {
@@ -134,12 +140,14 @@ impl Ways {
                 }
             }
             let enough = class.count >= EPOCH || class.count >= EPOCH / 2 && class.bytes >= EPOCH_BYTES;
-            if class.count >= LONG || enough && lull {
+            if class.count >= LONG || enough && lull || lost.is_some() {
                 let (now, before) = (now(), class.way);
                 let cost = now.saturating_sub(class.since) as f32 / class.bytes.max(1) as f32;
+                let cost = lost.unwrap_or(cost);
                 class.end_epoch(cost, class.count >= HEAVY, choice.open);
                 class.cold = class.way != before;
                 (class.since, class.count, class.bytes, class.last) = (now, 0, 0, None);
+                class.latest = (now, len);
             }
         }
         let class = &mut self.classes[number];
@@ -228,6 +236,7 @@ impl Class {
         open: 0,
         last: None,
         since: 0,
+        latest: (0, 0),
         count: 0,
         bytes: 0,
         cold: false,
@@ -239,6 +248,22 @@ impl Class {
 
     fn best(&self) -> f32 {
         self.cost.iter().copied().fold(f32::INFINITY, f32::min)
+    }
+
+    /// What a byte of the challenger's latest message has cost, if that is so much that no more are needed; another of `len`
+    /// bytes is about to start. Its first may make pages, or find caches as another way has left them.
+    fn lost(&mut self, len: usize, now: impl Fn() -> u64) -> Option<f32> {
+        let challenges = matches!(self.phase, Phase::Trial { incumbent, .. } if incumbent != self.way);
+        if !challenges || self.probe {
+            return None;
+        }
+        if self.open > 0 {
+            self.latest.1 += len;
+            return None;
+        }
+        let (from, bytes) = std::mem::replace(&mut self.latest, (now(), len));
+        let cost = self.latest.0.saturating_sub(from) as f32 / bytes.max(1) as f32;
+        (self.count > 1 && cost > LOST * self.best()).then_some(cost)
     }
 
     fn end_epoch(&mut self, mut cost: f32, heavy: bool, open: u8) {
@@ -329,8 +354,12 @@ impl Class {
         self.way = winner
             .filter(|_| best < BETTER * self.cost[incumbent as usize])
             .unwrap_or(incumbent);
+        let rivals = WAYS.into_iter().filter(|&way| way != incumbent);
+        let near = rivals
+            .map(|way| self.cost[way as usize])
+            .any(|cost| cost <= LOST * best);
         self.period = match self.way == incumbent {
-            true => (2 * self.period).min(PERIOD.1),
+            true => (self.period * if near { 2 } else { 4 }).min(PERIOD.1),
             false => PERIOD.0,
         };
         self.phase = Phase::Settled { left: self.period };
@@ -409,6 +438,24 @@ mod tests {
             assert_eq!(ways.settled(len), Some(best));
             assert!(count[best as usize] >= 110, "{count:?} at {costs:?}");
         }
+    }
+
+    #[test]
+    fn a_challenger_that_costs_far_more_is_dropped_after_two_messages() {
+        let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 19);
+        let cost = |way, _| [20_000, 75_000, 41_000][way as usize];
+        let count = program(&mut ways, &mut clock, 100, len, cost);
+        assert_eq!((ways.settled(len), &count[1..]), (Some(Way::Cells), &[2, 2][..]));
+        // A first message that makes pages decides nothing.
+        let (mut ways, mut clock) = (Ways::default(), 0);
+        let seen = std::cell::Cell::new(false);
+        let cost = |way, _| match way {
+            Way::Join if !seen.replace(true) => 900_000,
+            Way::Join => 10_000,
+            _ => 20_000,
+        };
+        program(&mut ways, &mut clock, 150, len, cost);
+        assert_eq!(ways.settled(len), Some(Way::Join));
     }
 
     #[test]

@@ -45,7 +45,7 @@ const RING: (usize, usize) = (160 << 10, 1 << 10);
 /// Most bytes of slots of one pair.
 const SLOTS: usize = 32 << 10;
 /// Bytes of shuttles that one rank begins with, for all others together, in a job of up to [`SMALL`] ranks; larger ones have none.
-const SHUTTLES_PER_RANK: usize = 512 << 10;
+const SHUTTLES_PER_RANK: usize = 8 << 20;
 
 /// Offsets and sizes, in bytes, for a job of `ranks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,7 +272,7 @@ mod tests {
     fn rings_of_many_ranks_stay_small() {
         let shuttles = |ranks: u32| ranks as usize * Layout::new(ranks).shuttle;
         let committed = |ranks: u32| Layout::new(ranks).ring_block - shuttles(ranks);
-        assert!((2..20).all(|ranks| shuttles(ranks) <= 512 << 10) && shuttles(9) == 0);
+        assert!((2..20).all(|ranks| shuttles(ranks) <= 8 << 20) && shuttles(9) == 0);
         assert!(committed(256) <= 300 << 10);
         assert!(
             committed(2) <= 324 << 10,

@@ -1,0 +1,254 @@
+/* What a message costs at the least: latency.c's ping-pong, or both sending at once, without MPI. Two processes hand
+ * private memory over by bare copies, in each of the ways that MPIs take, and say so in one cache line.
+ *   floor pass [--fresh]       us one way: in the best of the ways, then in each
+ *   floor exchange [--fresh]   the same when both send at once, and wait for each other
+ * The first row, of 8 bytes, is the cache line alone.
+ * --fresh: each message is rewritten before, and read after. Start it without a launcher, on two CPUs at least. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LEAST = 4096, MOST = 4 << 20, PART = 16384, BATCHES = 7, BATCH = 3000 /* us */, SETTLE = 300000 /* us */, FAR = 128 };
+
+typedef enum {
+    PULLED, /* process_vm_readv by the receiver */
+    JOINED, /* the receiver reads one half, the sender writes the other */
+    TWICE,  /* into memory of this direction, and out of it */
+    BACK,   /* the same; what a message came in is what the next one goes out in */
+    PARTS,  /* as TWICE, in parts: one is copied in while the one before it is copied out */
+    PARTS_BACK,
+    WAYS
+} Way;
+static const char *const names[WAYS] = {"Pulled(us)", "Joined(us)", "Twice(us)", "Back(us)", "Parts(us)", "P. back(us)"};
+
+typedef struct {
+    _Alignas(FAR) _Atomic uint64_t given; /* what this side has handed over, counted */
+    _Alignas(FAR) _Atomic uint64_t taken; /* messages it is through with */
+    pid_t pid;
+    int turns; /* rank 0's: of the next batch */
+} Side;
+
+static Side *sides;
+static int me;
+static uint64_t given, awaited, taken; /* this process's counts: own, the peer's, own */
+static char *out, *in;                 /* at the same addresses in both processes, each its own pages */
+static char *common;                   /* the same pages in both */
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e6 + (double)time.tv_nsec / 1e3;
+}
+
+static void *pages(size_t length, int sharing)
+{
+    void *at = mmap(NULL, length, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) {
+        perror("floor: mmap");
+        exit(1);
+    }
+    memset(at, 1, length);
+    return at;
+}
+
+/* On the n-th CPU that the process may use. */
+static void place(int n)
+{
+    cpu_set_t may, one;
+    sched_getaffinity(0, sizeof may, &may);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &may) && n-- == 0) {
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            sched_setaffinity(0, sizeof one, &one);
+            return;
+        }
+}
+
+static int order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void say(void) { atomic_store_explicit(&sides[me].given, ++given, memory_order_release); }
+
+static void until(const _Atomic uint64_t *word, uint64_t count)
+{
+    while (atomic_load_explicit(word, memory_order_acquire) < count)
+        __builtin_ia32_pause();
+}
+
+static void hear(void) { until(&sides[!me].given, ++awaited); }
+
+static void kernel(ssize_t (*copies)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long),
+                   char *mine, char *theirs, size_t length)
+{
+    struct iovec here = {mine, length}, there = {theirs, length};
+    if (copies(sides[!me].pid, &here, 1, &there, 1, 0) != (ssize_t)length) {
+        perror("floor: copying by the kernel");
+        _exit(1);
+    }
+}
+
+/* Where message `n` of that sender lies. */
+static char *between(Way way, int sender, uint64_t n)
+{
+    int back = way == BACK || way == PARTS_BACK;
+    return common + (back ? (n & 1) ^ (uint64_t)sender : (uint64_t)sender) * MOST;
+}
+
+static int in_parts(Way way) { return way == PARTS || way == PARTS_BACK; }
+
+static size_t part(size_t at, size_t size) { return size - at < PART ? size - at : PART; }
+
+static void give(Way way, size_t size, int fresh, uint64_t n)
+{
+    char *to = between(way, me, n);
+    size_t half = size / 2;
+    if (fresh)
+        memset(out, (int)n, size);
+    if (way == TWICE || way == BACK)
+        memcpy(to, out, size);
+    for (size_t at = 0; in_parts(way) && at < size; at += PART) {
+        memcpy(to + at, out + at, part(at, size));
+        say();
+    }
+    if (!in_parts(way))
+        say();
+    if (way == JOINED) {
+        kernel(process_vm_writev, out + half, in + half, size - half);
+        say();
+    }
+}
+
+static void take(Way way, size_t size, int fresh, uint64_t n)
+{
+    const char *from = between(way, !me, n);
+    for (size_t at = 0; in_parts(way) && at < size; at += PART) {
+        hear();
+        memcpy(in + at, from + at, part(at, size));
+    }
+    if (!in_parts(way))
+        hear();
+    if (way == TWICE || way == BACK)
+        memcpy(in, from, size);
+    else if (way == PULLED)
+        kernel(process_vm_readv, in, out, size);
+    else if (way == JOINED) {
+        kernel(process_vm_readv, in, out, size / 2);
+        hear();
+    }
+    atomic_store_explicit(&sides[me].taken, ++taken, memory_order_release);
+    if (fresh) {
+        uint64_t sum = 0, word;
+        static volatile uint64_t sink;
+        for (size_t at = 0; at + sizeof word <= size; at += sizeof word) {
+            memcpy(&word, in + at, sizeof word);
+            sum += word;
+        }
+        sink = sum;
+        (void)sink;
+    }
+}
+
+/* us one way; an exchange counts as one way. */
+static double measure(Way way, size_t size, int fresh, int both)
+{
+    double times[BATCHES];
+    int turns = 8;
+    for (int batch = -2; batch < BATCHES; batch++) { /* the first two warm up, and show how many turns fill a batch */
+        double from = now();
+        for (uint64_t i = 0; i < (uint64_t)turns; i++) {
+            uint64_t mine = both ? i : (uint64_t)me, peers = both ? i : (uint64_t)!me;
+            if (both || me == 0)
+                give(way, size, fresh, mine);
+            take(way, size, fresh, peers);
+            if (!both && me == 1)
+                give(way, size, fresh, mine);
+            if (both)
+                until(&sides[!me].taken, taken); /* what the peer still reads is not rewritten */
+        }
+        double took = (now() - from) / turns;
+        if (batch >= 0)
+            times[batch] = both ? took : took / 2;
+        if (me == 0 && batch < 0)
+            sides[0].turns = (int)(BATCH / took) + 2;
+        say();
+        hear();
+        turns = sides[0].turns;
+        say();
+        hear();
+    }
+    qsort(times, BATCHES, sizeof *times, order);
+    return times[BATCHES / 2];
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "--help";
+    int fresh = argc > 2 && !strcmp(argv[2], "--fresh"), both = !strcmp(what, "exchange");
+    if (!strcmp(what, "-h") || !strcmp(what, "--help")) {
+        printf("%s pass|exchange [--fresh]: what a message costs at the least, without MPI\n", argv[0]);
+        return 0;
+    }
+    if ((!both && strcmp(what, "pass")) || argc > 2 + fresh) {
+        fprintf(stderr, "%s: what is %s? --help lists\n", argv[0], argv[argc - 1]);
+        return 1;
+    }
+    sides = pages(2 * sizeof *sides, MAP_SHARED);
+    memset(sides, 0, 2 * sizeof *sides);
+    common = pages(2 * MOST, MAP_SHARED);
+    out = pages(MOST, MAP_PRIVATE);
+    in = pages(MOST, MAP_PRIVATE);
+    pid_t child = fork();
+    me = child == 0;
+    if (me)
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody is left spinning */
+    memset(out, 2, MOST);
+    memset(in, 2, MOST);
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+    sides[me].pid = getpid();
+    place(me);
+    for (double stop = now() + SETTLE; now() < stop;) /* clocks up, and a virtual machine's host aware of two busy CPUs */
+        ;
+    say();
+    hear();
+    if (me == 0) {
+        printf("# Size      Least(us)");
+        for (int way = 0; way < WAYS; way++)
+            printf("%13s", names[way]);
+        putchar('\n');
+    }
+    for (size_t size = 8; size <= MOST; size = size < LEAST ? LEAST : 2 * size) {
+        double times[WAYS], least = 0;
+        for (int way = 0; way < WAYS; way++) {
+            times[way] = size < LEAST ? measure(TWICE, 0, 0, both) : measure((Way)way, size, fresh, both);
+            if (way == 0 || times[way] < least)
+                least = times[way];
+        }
+        if (me)
+            continue;
+        printf("%-10zu%11.3f", size, least);
+        for (int way = 0; way < WAYS; way++)
+            printf("%13.3f", times[way]);
+        putchar('\n');
+        fflush(stdout);
+    }
+    if (me)
+        _exit(0);
+    waitpid(child, NULL, 0);
+    return 0;
+}
