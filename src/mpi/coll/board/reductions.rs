@@ -7,16 +7,25 @@
 #![allow(unsafe_code)]
 
 use super::{Turn, View, Where};
+use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Reduction;
 use crate::mpi::coll::schedule::share;
 use crate::mpi::error::Result;
 use crate::mpi::op::Function;
 use crate::mpi::world::Hold;
+use std::mem::MaybeUninit;
 
 /// Where each rank reduces a share, pieces are so many times as long: a turn costs as much as taking some 16 KiB from another
 /// core, and less than a whole piece is shown in each.
 pub(super) const SHARED: usize = 4;
+
+/// Bytes of an operand in place that are kept at a time while the result goes where they lie.
+const KEPT: usize = 4096;
+
+/// ... and their place.
+#[repr(C, align(64))]
+struct Kept(MaybeUninit<[u8; KEPT]>);
 
 /// Elements of an operand or of the result: first and number.
 type Part = (usize, usize);
@@ -129,7 +138,7 @@ impl<'a> Elements<'a> {
         let mut right: Option<View> = Some(view);
         for rank in (0..last).rev() {
             let left = self.view(hold, turn, rank, first, &part)?;
-            self.combine(hold, left, right.take(), start, count, to)?;
+            self.combine(hold, turn, (left, right.take()), (start, count), to)?;
         }
         Ok(())
     }
@@ -141,12 +150,13 @@ impl<'a> Elements<'a> {
     }
 
     /// The operand of `rank`, of which elements from `first` on are wanted: my own where it lies, unless the result
-    /// goes there.
+    /// goes there and what was shown stays.
     fn view(&self, hold: &mut Hold, turn: &Turn, rank: u32, first: usize, part: &impl Fn(u32) -> Part) -> Result<View> {
         let own = rank == turn.comm.rank;
-        if let (true, Some(send)) = (own, self.send) {
+        let in_place = self.is_overwritten(turn, rank).then_some(self.recv);
+        if let (true, Some(operand)) = (own, self.send.or(in_place)) {
             return Ok(View {
-                data: send.cast_const(),
+                data: operand.cast_const(),
                 len: self.size(),
                 far: None,
                 from: rank,
@@ -168,26 +178,57 @@ impl<'a> Elements<'a> {
         Ok(view)
     }
 
+    /// Whether the operand of `rank` is read where it lies and the result goes there too: in memory that is swapped the other rank
+    /// may be in the next turn and write over what was shown of it.
+    fn is_overwritten(&self, turn: &Turn, rank: u32) -> bool {
+        rank == turn.comm.rank && self.send.is_none() && turn.swap.is_some()
+    }
+
     /// `to = left op right`, or `to = left op to`.
     fn combine(
         &self,
         hold: &mut Hold,
-        left: View,
-        right: Option<View>,
-        start: usize,
-        count: usize,
+        turn: &Turn,
+        (left, right): (View, Option<View>),
+        (start, count): Part,
         to: *mut u8,
     ) -> Result<()> {
         let Reduction { op, element, .. } = self.reduction;
-        let left = left.data.wrapping_add(start);
-        // SAFETY: the views have all elements (`see` compared the lengths), and `to` is the caller's, apart from both: what
-        // this rank has in place has been shown and is read from there.
-        unsafe {
-            match right.map(|right| (left, right.data.wrapping_add(start))) {
-                Some(both) => op.reduce_apart(hold, &element.datatype, element.handle, both, to, count),
-                None => op.reduce(hold, &element.datatype, element.handle, left, to, count),
+        let (datatype, handle) = (&element.datatype, element.handle);
+        let at = left.data.wrapping_add(start);
+        let Some(right) = right else {
+            // SAFETY: the view has all elements (`see` compared the lengths), and `to` is the caller's, apart from it.
+            return unsafe { op.reduce(hold, datatype, handle, at, to, count) };
+        };
+        let both = [at, right.data.wrapping_add(start)];
+        let Some(own) = [left.from, right.from]
+            .iter()
+            .position(|&rank| self.is_overwritten(turn, rank))
+        else {
+            // SAFETY: as above; what this rank has in place has been shown and is read from there.
+            return unsafe { op.reduce_apart(hold, datatype, handle, both.into(), to, count) };
+        };
+        let each = KEPT / self.extent.max(1);
+        if each == 0 {
+            fail!(
+                Intern,
+                "elements of {} bytes are too long to be reduced in place",
+                self.extent
+            );
+        }
+        let mut kept = Kept(MaybeUninit::uninit());
+        let room = kept.0.as_mut_ptr().cast::<u8>();
+        for first in (0..count).step_by(each) {
+            let (shift, count) = (first * self.extent, each.min(count - first));
+            let mut both = both.map(|data| data.wrapping_add(shift));
+            // SAFETY: as above; so many elements have room, and the result of those before lies before the operand of these.
+            unsafe {
+                std::ptr::copy_nonoverlapping(both[own], room, count * self.extent);
+                both[own] = room;
+                op.reduce_apart(hold, datatype, handle, both.into(), to.wrapping_add(shift), count)?;
             }
         }
+        Ok(())
     }
 }
 
@@ -295,4 +336,52 @@ pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) ->
         turn.finish(hold);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{SUM, combined, job, reduction, values};
+    use super::*;
+    use crate::mpi::coll::board;
+    use crate::mpi::coll::signature::{Call, Signature};
+    use crate::shm::sync::Ordering;
+
+    /// Rank 0 reduces only when rank 1 shows something in the next turn already, where rank 0 has shown its operand.
+    #[test]
+    fn an_operand_in_place_is_whole_when_the_other_rank_is_ahead() {
+        let count = 5000;
+        job(2, 2, &[], false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            let boards = board::of(&hold, &comm).unwrap().clone();
+            let second = boards.before + comm.context.next_turn() + 2;
+            let at = || Where {
+                comm: &comm,
+                boards: &boards,
+                signature: Signature::of(Call::Allreduce),
+                near: 1 << 16,
+                learns: None,
+            };
+            let mut got = [1, 2].map(|seed| values(seed, rank, count));
+            for (seed, got) in (1..).zip(&mut got) {
+                let task = reduction(&hold, SUM, None, got, count);
+                let elements = Elements::of(&task).unwrap();
+                if (rank, seed) != (0, 1) {
+                    allreduce(&mut hold, at(), &elements).unwrap();
+                    continue;
+                }
+                let turn = at().exchange();
+                turn.show(&mut hold, &elements.operand()).unwrap();
+                while boards.members[1].board.slot(second).turn().load(Ordering::Acquire) < second {
+                    std::thread::yield_now();
+                }
+                elements.reduce_whole(&mut hold, &turn, 1).unwrap();
+                turn.seen_all();
+                turn.finish(&hold);
+            }
+            for (seed, got) in (1..).zip(got) {
+                assert!(got == combined(SUM, seed, 2, count), "rank {rank}, call {seed}");
+            }
+        });
+    }
 }

@@ -36,6 +36,9 @@ use std::rc::Rc;
 /// Bytes up to which what is shown may go to a new place before it is known who reads the last one.
 const LOOKED: usize = 2 << 10;
 
+/// Pieces of an operation, at most: with a small `NEARMPI_BOARD_MAX` messages are better.
+const PIECES: usize = 64;
+
 /// An operation under way.
 pub struct Started {
     comm: Rc<Comm>,
@@ -75,7 +78,10 @@ fn bounds(boards: &Boards, context: usize, settings: &Settings) -> (usize, usize
     let (_, room) = room(context);
     let near = boards.table.near.min(room / SLOTS);
     match context < WIDE && boards.table.near > 0 {
-        true => (boards.table.near, settings.board_started as usize),
+        true => {
+            let near = boards.table.near;
+            (near, near.saturating_mul(PIECES).min(settings.board_started as usize))
+        }
         false => (near, near.min(settings.board_started as usize)),
     }
 }
