@@ -2,7 +2,7 @@
  * whom and names the cycle. Which deadlock: the argument. Above each, what the report must say. */
 #include "check.h"
 
-static char big[1 << 20], other[1 << 20];
+static char big[8 << 20], other[8 << 20];
 
 int main(int argc, char **argv)
 {
