@@ -35,6 +35,8 @@ pub(super) struct Out<B> {
     pub(super) few: Part<Few>,
     /// What goes back and forth between the receiver and this rank.
     pub(super) shuttles: Shuttles,
+    /// Bytes of large messages that blocking calls have sent there.
+    pub(super) blocking: u64,
     /// The receiver is dead: nothing is sent any more.
     closed: bool,
     /// Control records that found the ring full; they go before messages.
@@ -101,6 +103,7 @@ impl<B: Bytes> Channel<B> {
             few: short.few.clone(),
             // SAFETY: as above; of two ranks the lower one begins with the first shuttle.
             shuttles: unsafe { Shuttles::new(segment.shuttles(me, to), (me > to).into()) },
+            blocking: 0,
             closed: false,
             controls: VecDeque::new(),
             messages: VecDeque::new(),

@@ -142,7 +142,10 @@ impl<B: Bytes> Channel<B> {
     /// Whether a message of `len` bytes in parts of `part` could go by shuttle now, all of it.
     pub(super) fn has_shuttle(&mut self, to: u32, len: usize, part: u32) -> Result<bool, Fault> {
         let out = &mut self.out[to as usize];
-        let goes = self.part > 0 && len as u64 <= self.settings.shuttle_max && out.shuttles.takes(len);
+        let goes = self.part > 0
+            && len as u64 <= self.settings.shuttle_max
+            && out.shuttles.takes(len)
+            && out.is_worth_pages(len);
         if !goes || !out.messages.is_empty() {
             return Ok(false);
         }

@@ -4,6 +4,7 @@
 //! Thresholds follow the topology (Chai 2008 §4.1): where two CPUs share no cache, copies through cells are dearer, and
 //! what avoids them begins with shorter messages. /sys is read at the first large message to a rank.
 
+use super::outgoing::Out;
 use super::packet::Way;
 use super::ways::{self, Choice};
 use super::{Bytes, Channel};
@@ -12,6 +13,19 @@ use crate::shm::profile::What;
 use crate::sys::topology::Place;
 use crate::sys::{clock, cpu};
 use std::sync::atomic::Ordering;
+
+/// A shuttle's first bytes, whose pages are made for whatever comes.
+const MADE: usize = 256 << 10;
+/// Making the pages of a longer one costs some ten messages that fill it, of each of which it saves 5 to 15%: blocking calls send
+/// as much as so many of them before.
+const PAGES_COST: u64 = 64;
+
+impl<B> Out<B> {
+    /// Whether the shuttles' pages for a message of `len` bytes are there, or enough has been sent to make them.
+    pub(super) fn is_worth_pages(&self, len: usize) -> bool {
+        len <= MADE || self.blocking / PAGES_COST >= len as u64
+    }
+}
 
 /// Whether ranks at these places share no cache of the third level, as far as anybody knows.
 fn far(mine: &Place, theirs: &Place) -> bool {
@@ -31,6 +45,15 @@ impl<B: Bytes> Channel<B> {
         }
         self.look_at(to);
         let in_a_row = buffer.in_a_row().is_some();
+        if blocking {
+            let out = &mut self.out[to as usize];
+            let before = out.is_worth_pages(len);
+            out.blocking = out.blocking.saturating_add(len as u64);
+            if !before && out.is_worth_pages(len) {
+                self.ways[to as usize].forget(len);
+                self.habits[ways::class_of(len)] = None;
+            }
+        }
         let way = self.way(to, len, in_a_row, blocking);
         self.waits(to, (len, in_a_row), way, blocking).then_some(way)
     }
@@ -52,7 +75,8 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Where learning has a choice: below `join_min` / 8 both sides are never worth it, above twice `join_min` one
-    /// side alone never is. A message that could go by shuttle begins with that.
+    /// side alone never is. What could go by shuttle begins with that, also when it
+    /// has just become worth the shuttle's pages.
     fn learnt_way(&mut self, to: u32, (len, blocking): (usize, bool), one_copy_min: usize, join_min: usize) -> Way {
         let pull = len >= one_copy_min && len < 2 * join_min;
         let join = len >= join_min / 8;
@@ -123,6 +147,24 @@ mod tests {
         assert!(far(&here, &at(Some(8), Some(0), Some(0))));
         assert!(far(&at(None, Some(0), None), &at(None, Some(1), None)));
         assert!(!far(&here, &Place::default()), "nobody knows");
+    }
+
+    #[test]
+    fn a_long_message_goes_by_shuttle_once_as_much_has_gone_as_its_pages_cost() {
+        let (mut low, _high) = channels();
+        let mut bytes = vec![1u8; 3 << 20];
+        let message = Plain(bytes.as_mut_ptr(), bytes.len());
+        for turn in 0..PAGES_COST {
+            assert_eq!(
+                low.plan(1, &message, true).is_some(),
+                turn + 1 < PAGES_COST,
+                "message {turn}"
+            );
+        }
+        assert!(low.plan(1, &message, false).is_some(), "nobody waits for it");
+        let short = Plain(bytes.as_mut_ptr(), MADE);
+        let (mut low, _high) = channels();
+        assert!(low.plan(1, &short, true).is_none(), "those pages are made anyway");
     }
 
     #[test]

@@ -159,6 +159,16 @@ impl Ways {
         }
     }
 
+    /// Another kind of way has become possible for messages of about `len` bytes: all is learnt anew.
+    pub fn forget(&mut self, len: usize) {
+        if let Some(class) = self.classes.get_mut(class_of(len)) {
+            *class = Class {
+                open: class.open,
+                ..Class::UNUSED
+            };
+        }
+    }
+
     /// The message of `len` bytes waits for its receiver.
     pub fn opened(&mut self, len: usize) {
         if let Some(class) = self.classes.get_mut(class_of(len)) {
