@@ -4,20 +4,7 @@
  *   floor exchange [--fresh]   the same when both send at once, and wait for each other
  * The first row, of 8 bytes, is the cache line alone.
  * --fresh: each message is rewritten before, and read after. Start it without a launcher, on two CPUs at least. */
-#define _GNU_SOURCE
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "bare.h"
 
 enum { LEAST = 4096, MOST = 4 << 20, PART = 16384, BATCHES = 7, BATCH = 3000 /* us */, SETTLE = 300000 /* us */, FAR = 128 };
 
@@ -44,44 +31,6 @@ static int me;
 static uint64_t given, awaited, taken; /* this process's counts: own, the peer's, own */
 static char *out, *in;                 /* at the same addresses in both processes, each its own pages */
 static char *common;                   /* the same pages in both */
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e6 + (double)time.tv_nsec / 1e3;
-}
-
-static void *pages(size_t length, int sharing)
-{
-    void *at = mmap(NULL, length, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) {
-        perror("floor: mmap");
-        exit(1);
-    }
-    memset(at, 1, length);
-    return at;
-}
-
-/* On the n-th CPU that the process may use. */
-static void place(int n)
-{
-    cpu_set_t may, one;
-    sched_getaffinity(0, sizeof may, &may);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &may) && n-- == 0) {
-            CPU_ZERO(&one);
-            CPU_SET(cpu, &one);
-            sched_setaffinity(0, sizeof one, &one);
-            return;
-        }
-}
-
-static int order(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static void say(void) { atomic_store_explicit(&sides[me].given, ++given, memory_order_release); }
 
@@ -192,8 +141,7 @@ static double measure(Way way, size_t size, int fresh, int both)
         say();
         hear();
     }
-    qsort(times, BATCHES, sizeof *times, order);
-    return times[BATCHES / 2];
+    return median(times, BATCHES);
 }
 
 int main(int argc, char **argv)
@@ -209,7 +157,6 @@ int main(int argc, char **argv)
         return 1;
     }
     sides = pages(2 * sizeof *sides, MAP_SHARED);
-    memset(sides, 0, 2 * sizeof *sides);
     common = pages(2 * MOST, MAP_SHARED);
     out = pages(MOST, MAP_PRIVATE);
     in = pages(MOST, MAP_PRIVATE);

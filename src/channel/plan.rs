@@ -16,14 +16,14 @@ use std::sync::atomic::Ordering;
 
 /// A shuttle's first bytes, whose pages are made for whatever comes.
 const MADE: usize = 256 << 10;
-/// Making the pages of a longer one costs some ten messages that fill it, of each of which it saves 5 to 15%: blocking calls send
-/// as much as so many of them before.
-const PAGES_COST: u64 = 64;
+/// A longer one is made when blocking calls have sent so many times its bytes: making its pages costs ten messages that fill it, of
+/// each of which it saves 5 to 15%.
+const PAGES_AFTER: u64 = 64;
 
 impl<B> Out<B> {
     /// Whether the shuttles' pages for a message of `len` bytes are there, or enough has been sent to make them.
     pub(super) fn is_worth_pages(&self, len: usize) -> bool {
-        len <= MADE || self.blocking / PAGES_COST >= len as u64
+        len <= MADE || self.blocking / PAGES_AFTER >= len as u64
     }
 }
 
@@ -75,8 +75,7 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Where learning has a choice: below `join_min` / 8 both sides are never worth it, above twice `join_min` one
-    /// side alone never is. What could go by shuttle begins with that, also when it
-    /// has just become worth the shuttle's pages.
+    /// side alone never is. What could go by shuttle begins with that, also when it has just become worth the shuttle's pages.
     fn learnt_way(&mut self, to: u32, (len, blocking): (usize, bool), one_copy_min: usize, join_min: usize) -> Way {
         let pull = len >= one_copy_min && len < 2 * join_min;
         let join = len >= join_min / 8;
@@ -154,10 +153,10 @@ mod tests {
         let (mut low, _high) = channels();
         let mut bytes = vec![1u8; 3 << 20];
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
-        for turn in 0..PAGES_COST {
+        for turn in 0..PAGES_AFTER {
             assert_eq!(
                 low.plan(1, &message, true).is_some(),
-                turn + 1 < PAGES_COST,
+                turn + 1 < PAGES_AFTER,
                 "message {turn}"
             );
         }
