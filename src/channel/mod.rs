@@ -39,6 +39,7 @@ use offers::Offers;
 use outgoing::Out;
 use packet::{Asked, OfferId, Offered, Part, Portion, Record, Way, kind};
 use pull::Reach;
+use spread::Mate;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use ways::{CLASSES, Ways};
@@ -189,8 +190,7 @@ pub struct Channel<B> {
     may: CpuSet,
     /// How often it gave up its CPU.
     given: u32,
-    /// Whom it waited for when it looked where it should be.
-    mate: Option<u32>,
+    mate: Option<Mate>,
     /// What it has done so far, without what is in `short`.
     counters: Counters,
 }

@@ -7,14 +7,32 @@
 //! afterwards is what it was before, so the kernel stays free.
 //!
 //! Two ranks that send each other messages on one CPU need a change of place for each. So the second of them moves to a
-//! CPU that is no fuller, if it waits for the same rank at two looks, and no rank moves to that of the one it waits for.
+//! CPU that is no fuller, if it waits for the same rank at two looks, and no rank moves to that of the one it waits for. Two
+//! that exchange many messages for each change of place stay: they need no other CPU than the one they have.
 
 use super::{Bytes, Channel};
 use crate::sys::cpu;
 use crate::sys::cpuset::CpuSet;
 
 /// Looks at the others come once in so many times that the CPU is given up.
-const EVERY: u32 = 256;
+const EVERY: u32 = 32;
+/// Two ranks that exchange more records than this for each time that the CPU is given up may stay together.
+const FEW: u32 = 8;
+
+/// The rank that this one waited for when it looked where it should be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mate {
+    rank: u32,
+    /// Records that the two had exchanged.
+    dealt: u32,
+}
+
+impl Mate {
+    /// Whether it was the same one at the look `before`, and few records have come and gone since.
+    fn is_still(self, before: Option<Mate>) -> bool {
+        before.is_some_and(|before| before.rank == self.rank && self.dealt.wrapping_sub(before.dealt) <= FEW * EVERY)
+    }
+}
 
 impl<B: Bytes> Channel<B> {
     /// This rank waits, for rank `mate` if that is known, and gives up its CPU; now and then it goes to another one.
@@ -29,8 +47,12 @@ impl<B: Bytes> Channel<B> {
     #[cold]
     fn move_on(&mut self, mate: Option<u32>) {
         self.seen();
+        let mate = mate.map(|rank| Mate {
+            rank,
+            dealt: self.dealt_with(rank),
+        });
         let before = std::mem::replace(&mut self.mate, mate);
-        let mate = mate.filter(|_| before == mate).map(|mate| mate as usize);
+        let mate = mate.filter(|mate| mate.is_still(before)).map(|mate| mate.rank as usize);
         let bells = (0..self.segment.ranks()).map(|rank| &self.segment.rank(rank).bell);
         // Those who sleep need no CPU.
         let places: Vec<Option<u32>> = bells.map(|bell| bell.cpu().filter(|_| !bell.is_set())).collect();
@@ -44,6 +66,12 @@ impl<B: Bytes> Channel<B> {
             cpu::bind(&may);
             self.seen();
         }
+    }
+
+    /// Records that this rank and `mate` have exchanged, modulo 2^32.
+    fn dealt_with(&self, mate: u32) -> u32 {
+        let (out, ring) = (&self.out[mate as usize], &self.rings[mate as usize]);
+        out.producer.pushed().wrapping_add(ring.consumed())
     }
 }
 
@@ -90,6 +118,16 @@ mod tests {
         assert_eq!(better(&on(&[0, 1, 0, 1]), 2, None, &both), None);
         assert_eq!(better(&on(&[0, 1, 0]), 2, None, &both), None);
         assert_eq!(better(&on(&[0, 0, 0]), 2, None, &CpuSet::parse("0").unwrap()), None);
+    }
+
+    #[test]
+    fn two_that_exchange_much_for_each_change_of_place_may_stay_together() {
+        let at = |rank, dealt| Mate { rank, dealt };
+        let ping_pong = at(1, 1000 + 2 * EVERY);
+        assert!(ping_pong.is_still(Some(at(1, 1000))));
+        assert!(!ping_pong.is_still(Some(at(2, 1000))) && !ping_pong.is_still(None));
+        let window = at(1, u32::MAX).dealt.wrapping_add(65 * EVERY);
+        assert!(!at(1, window).is_still(Some(at(1, u32::MAX))));
     }
 
     #[test]

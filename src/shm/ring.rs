@@ -24,7 +24,7 @@
 #![allow(unsafe_code)]
 
 use super::sync::{AtomicU64, Ordering};
-use crate::sys::{copy, cpu};
+use crate::sys::{copy, cpu, memory};
 use std::ptr::NonNull;
 
 /// Bytes of payload in a slot.
@@ -33,6 +33,8 @@ pub const INLINE: usize = 48;
 pub const INLINE_WORDS: usize = INLINE / 8;
 /// Bytes of a cache line; messages in the byte ring start on multiples of this.
 const LINE: u32 = 64;
+/// Bytes of each half whose pages are made as they are touched; the pages of the rest are made at once when these are full.
+const FIRST: u32 = 2048;
 
 /// One slot.
 #[repr(C, align(64))]
@@ -92,6 +94,9 @@ pub struct Producer {
     limit: u32,
     byte_head: u32,
     bytes_seen: u32,
+    /// Slots and bytes that are used: few until somebody needs more.
+    slot_room: u32,
+    byte_room: u32,
 }
 
 /// The reading end.
@@ -143,12 +148,15 @@ impl Producer {
     /// # Safety
     /// `place` describes zeroed shared memory that outlives the producer, which is its only one.
     pub unsafe fn new(place: Place) -> Producer {
+        let slot_room = place.slot_count.min(FIRST / size_of::<Slot>() as u32);
         Producer {
             place,
             head: 0,
-            limit: place.slot_count,
+            limit: slot_room,
             byte_head: 0,
             bytes_seen: 0,
+            slot_room,
+            byte_room: place.byte_count.min(FIRST),
         }
     }
 
@@ -162,6 +170,7 @@ impl Producer {
     #[inline]
     pub fn has_slots(&mut self, count: u32) -> Result<bool, Junk> {
         if self.limit.wrapping_sub(self.head) < count {
+            self.widen_slots();
             self.refresh()?;
         }
         Ok(self.limit.wrapping_sub(self.head) >= count)
@@ -231,10 +240,10 @@ impl Producer {
     #[inline]
     pub fn reserve(&mut self, len: u32) -> Result<Option<NonNull<u8>>, Junk> {
         let (span, offset) = self.place.span(self.byte_head, len);
-        let fits = |producer: &Producer| {
-            producer.byte_head.wrapping_sub(producer.bytes_seen) + span <= producer.place.byte_count
-        };
+        let fits =
+            |producer: &Producer| producer.byte_head.wrapping_sub(producer.bytes_seen) + span <= producer.byte_room;
         if !fits(self) {
+            self.widen_bytes();
             self.refresh()?;
             if !fits(self) {
                 return Ok(None);
@@ -273,6 +282,26 @@ impl Producer {
         Ok(self.byte_head.wrapping_sub(self.bytes_seen))
     }
 
+    /// Uses all slots from now on, and makes their pages: where ranks share CPUs, a page that is made amid an exchange takes
+    /// longer than its receiver looks for the message, and once that has given way the two take long to meet again.
+    fn widen_slots(&mut self) {
+        if self.slot_room < self.place.slot_count {
+            self.slot_room = self.place.slot_count;
+            memory::make(
+                self.place.slots.as_ptr().cast(),
+                self.slot_room as usize * size_of::<Slot>(),
+            );
+        }
+    }
+
+    /// As [`Producer::widen_slots`], the byte ring.
+    fn widen_bytes(&mut self) {
+        if self.byte_room < self.place.byte_count {
+            self.byte_room = self.place.byte_count;
+            memory::make(self.place.bytes.as_ptr(), self.byte_room as usize);
+        }
+    }
+
     fn refresh(&mut self) -> Result<(), Junk> {
         let consumed = self.place.credit().consumed.load(Ordering::Acquire);
         let (slots, bytes) = (consumed as u32, (consumed >> 32) as u32);
@@ -281,7 +310,7 @@ impl Producer {
         if !sane {
             return Err(Junk);
         }
-        (self.limit, self.bytes_seen) = (slots.wrapping_add(self.place.slot_count), bytes);
+        (self.limit, self.bytes_seen) = (slots.wrapping_add(self.slot_room), bytes);
         Ok(())
     }
 }
@@ -388,212 +417,7 @@ impl Consumer {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// A ring on the heap.
-    pub struct Heap {
-        slots: Box<[Slot]>,
-        bytes: Box<[u64]>,
-        credit: Box<Credit>,
-    }
-
-    impl Heap {
-        pub fn new(slots: usize, bytes: usize) -> Heap {
-            Heap {
-                slots: (0..slots).map(|_| Slot::default()).collect(),
-                bytes: vec![0; bytes / 8].into(),
-                credit: Box::default(),
-            }
-        }
-
-        pub fn place(&self) -> Place {
-            Place {
-                slots: NonNull::from(&self.slots[0]),
-                slot_count: self.slots.len() as u32,
-                bytes: NonNull::from(&self.bytes[0]).cast(),
-                byte_count: self.bytes.len() as u32 * 8,
-                credit: NonNull::from(&*self.credit),
-            }
-        }
-    }
-
-    fn ends(heap: &Heap, fraction: u32) -> (Producer, Consumer) {
-        // SAFETY: the heap ring outlives both ends in every test, and there is one of each.
-        unsafe { (Producer::new(heap.place()), Consumer::new(heap.place(), fraction)) }
-    }
-
-    #[cfg(not(loom))]
-    #[test]
-    fn slots_arrive_in_order_over_many_laps_and_a_full_ring_says_so() {
-        let heap = Heap::new(4, 256);
-        let (mut producer, mut consumer) = ends(&heap, 1);
-        let mut expected = 0u64;
-        for value in 0..300_000u64 {
-            if !producer.has_slot().unwrap() {
-                for _ in 0..4 {
-                    assert_eq!(
-                        consumer.peek(),
-                        Some(Header {
-                            kind: 1,
-                            aux: 2,
-                            len: 8
-                        })
-                    );
-                    assert_eq!((consumer.envelope(), consumer.word(0)), (!expected, expected));
-                    consumer.advance(0);
-                    expected += 1;
-                }
-                assert_eq!(consumer.peek(), None);
-                assert!(producer.has_slot().unwrap());
-            }
-            producer.push(
-                Header {
-                    kind: 1,
-                    aux: 2,
-                    len: 8,
-                },
-                !value,
-                &[value],
-            );
-        }
-        assert!(expected > 4 * 65536, "the number wrapped");
-    }
-
-    #[cfg(not(loom))]
-    #[test]
-    fn bytes_keep_their_place_across_the_end_of_the_ring() {
-        let heap = Heap::new(64, 256);
-        let (mut producer, mut consumer) = ends(&heap, 64);
-        for (turn, len) in [100u32, 128, 1, 64, 90, 65, 3]
-            .into_iter()
-            .cycle()
-            .take(1000)
-            .enumerate()
-        {
-            let room = producer.reserve(len).unwrap().expect("the ring is empty");
-            // SAFETY: `reserve` gave `len` bytes.
-            unsafe { room.write_bytes(turn as u8, len as usize) };
-            producer.push(Header { kind: 2, aux: 0, len }, 0, &[]);
-            let header = consumer.peek().unwrap();
-            let found = consumer.bytes(header.len).unwrap();
-            assert_eq!(found, room);
-            consumer.advance(header.len);
-        }
-    }
-
-    #[cfg(not(loom))]
-    #[test]
-    fn parts_fill_the_ring_to_the_last_byte_wherever_they_begin() {
-        for before in [0, 64, 100, 192] {
-            let heap = Heap::new(64, 256);
-            let (mut producer, mut consumer) = ends(&heap, 64);
-            let send = |producer: &mut Producer, len: u32| {
-                assert!(producer.has_slot().unwrap() && producer.reserve(len).unwrap().is_some());
-                producer.push(Header { kind: 2, aux: 0, len }, 0, &[]);
-            };
-            if before > 0 {
-                send(&mut producer, before);
-                consumer.advance(before);
-                consumer.return_credit();
-            }
-            for len in [256, 200, 193, 130] {
-                assert!(producer.has_room(len, 128).unwrap(), "{len} bytes behind {before}");
-                assert!(!producer.has_room(257, 128).unwrap());
-                let mut left = len;
-                while left > 0 {
-                    let short = producer.stretch(left.min(128));
-                    send(&mut producer, short);
-                    left -= short;
-                }
-                assert_eq!(producer.has_room(64, 128).unwrap(), len <= 192);
-                while let Some(header) = consumer.peek() {
-                    consumer.bytes(header.len).unwrap();
-                    consumer.advance(header.len);
-                }
-                consumer.return_credit();
-                assert_eq!(producer.unread(), Ok(0));
-            }
-        }
-    }
-
-    #[cfg(not(loom))]
-    #[test]
-    fn a_full_byte_ring_refuses_until_credit_comes_back() {
-        let heap = Heap::new(64, 256);
-        let (mut producer, mut consumer) = ends(&heap, 64);
-        assert!(producer.reserve(192).unwrap().is_some());
-        producer.push(
-            Header {
-                kind: 2,
-                aux: 0,
-                len: 192,
-            },
-            0,
-            &[],
-        );
-        assert!(producer.reserve(65).unwrap().is_none());
-        assert!(consumer.peek().is_some());
-        consumer.advance(192);
-        assert!(producer.reserve(65).unwrap().is_some());
-    }
-
-    #[cfg(not(loom))]
-    #[test]
-    fn junk_in_the_credit_line_is_noticed() {
-        let heap = Heap::new(2, 64);
-        let (mut producer, _) = ends(&heap, 1);
-        for _ in 0..2 {
-            assert!(producer.has_slot().unwrap());
-            producer.push(
-                Header {
-                    kind: 1,
-                    aux: 0,
-                    len: 0,
-                },
-                0,
-                &[],
-            );
-        }
-        heap.credit.consumed.store(77, Ordering::Relaxed);
-        assert_eq!(producer.has_slot(), Err(Junk));
-    }
-
-    #[cfg(loom)]
-    #[test]
-    fn loom_a_slot_is_seen_whole_and_credit_frees_it() {
-        loom::model(|| {
-            let heap = std::sync::Arc::new(Heap::new(2, 64));
-            let (mut producer, mut consumer) = ends(&heap, 2);
-            let keep = heap.clone();
-            let writer = loom::thread::spawn(move || {
-                let _keep = keep;
-                for value in 1..=3u64 {
-                    while !producer.has_slot().unwrap() {
-                        loom::thread::yield_now();
-                    }
-                    producer.push(
-                        Header {
-                            kind: 1,
-                            aux: 0,
-                            len: 8,
-                        },
-                        value,
-                        &[value * 10],
-                    );
-                }
-            });
-            for value in 1..=3u64 {
-                while consumer.peek().is_none() {
-                    loom::thread::yield_now();
-                }
-                assert_eq!((consumer.envelope(), consumer.word(0)), (value, value * 10));
-                consumer.advance(0);
-            }
-            writer.join().unwrap();
-        });
-    }
-}
+mod tests;
 
 #[cfg(loom)]
 // SAFETY: see `Place`; in models the ends move to loom's threads.

@@ -1,0 +1,249 @@
+//! Tests of the ring.
+
+use super::*;
+
+/// A ring on the heap.
+pub struct Heap {
+    slots: Box<[Slot]>,
+    bytes: Box<[u64]>,
+    credit: Box<Credit>,
+}
+
+impl Heap {
+    pub fn new(slots: usize, bytes: usize) -> Heap {
+        Heap {
+            slots: (0..slots).map(|_| Slot::default()).collect(),
+            bytes: vec![0; bytes / 8].into(),
+            credit: Box::default(),
+        }
+    }
+
+    pub fn place(&self) -> Place {
+        Place {
+            slots: NonNull::from(&self.slots[0]),
+            slot_count: self.slots.len() as u32,
+            bytes: NonNull::from(&self.bytes[0]).cast(),
+            byte_count: self.bytes.len() as u32 * 8,
+            credit: NonNull::from(&*self.credit),
+        }
+    }
+}
+
+fn ends(heap: &Heap, fraction: u32) -> (Producer, Consumer) {
+    // SAFETY: the heap ring outlives both ends in every test, and there is one of each.
+    unsafe { (Producer::new(heap.place()), Consumer::new(heap.place(), fraction)) }
+}
+
+#[cfg(not(loom))]
+#[test]
+fn slots_arrive_in_order_over_many_laps_and_a_full_ring_says_so() {
+    let heap = Heap::new(4, 256);
+    let (mut producer, mut consumer) = ends(&heap, 1);
+    let mut expected = 0u64;
+    for value in 0..300_000u64 {
+        if !producer.has_slot().unwrap() {
+            for _ in 0..4 {
+                assert_eq!(
+                    consumer.peek(),
+                    Some(Header {
+                        kind: 1,
+                        aux: 2,
+                        len: 8
+                    })
+                );
+                assert_eq!((consumer.envelope(), consumer.word(0)), (!expected, expected));
+                consumer.advance(0);
+                expected += 1;
+            }
+            assert_eq!(consumer.peek(), None);
+            assert!(producer.has_slot().unwrap());
+        }
+        producer.push(
+            Header {
+                kind: 1,
+                aux: 2,
+                len: 8,
+            },
+            !value,
+            &[value],
+        );
+    }
+    assert!(expected > 4 * 65536, "the number wrapped");
+}
+
+/// How many of the pages of `mapping` are there.
+#[cfg(not(loom))]
+fn made(mapping: &memory::Mapping) -> usize {
+    let mut pages = vec![0u8; mapping.len() / 4096];
+    // SAFETY: the kernel writes a byte for each page of the mapping.
+    let answer = unsafe { libc::mincore(mapping.base().cast(), mapping.len(), pages.as_mut_ptr()) };
+    assert_eq!(answer, 0);
+    pages.iter().filter(|&&page| page & 1 != 0).count()
+}
+
+#[cfg(not(loom))]
+#[test]
+fn who_sends_more_than_a_little_has_the_pages_made_at_once() {
+    const LEN: usize = 64 << 10;
+    let halves = [LEN; 2].map(|len| memory::Mapping::anonymous(len).unwrap());
+    let credit = Box::<Credit>::default();
+    let place = Place {
+        slots: NonNull::new(halves[0].base().cast()).unwrap(),
+        slot_count: (LEN / size_of::<Slot>()) as u32,
+        bytes: NonNull::new(halves[1].base()).unwrap(),
+        byte_count: LEN as u32,
+        credit: NonNull::from(&*credit),
+    };
+    // SAFETY: zeroed memory of this test alone.
+    let mut producer = unsafe { Producer::new(place) };
+    let mut send = |len: u32| {
+        assert!(producer.has_slot().unwrap());
+        if len > 0 {
+            let room = producer.reserve(len).unwrap().unwrap();
+            // SAFETY: `reserve` gave `len` bytes.
+            unsafe { room.write_bytes(1, len as usize) };
+        }
+        producer.push(Header { kind: 1, aux: 0, len }, 0, &[]);
+        [made(&halves[0]), made(&halves[1])]
+    };
+    for _ in 0..FIRST / LINE - 1 {
+        assert_eq!(send(0), [1, 0]);
+    }
+    assert_eq!(send(FIRST), [1, 1]);
+    assert_eq!(send(0), [LEN / 4096, 1], "another slot than the first few");
+    assert_eq!(send(1), [LEN / 4096; 2], "another byte than the first few");
+}
+
+#[cfg(not(loom))]
+#[test]
+fn bytes_keep_their_place_across_the_end_of_the_ring() {
+    let heap = Heap::new(64, 256);
+    let (mut producer, mut consumer) = ends(&heap, 64);
+    for (turn, len) in [100u32, 128, 1, 64, 90, 65, 3]
+        .into_iter()
+        .cycle()
+        .take(1000)
+        .enumerate()
+    {
+        let room = producer.reserve(len).unwrap().expect("the ring is empty");
+        // SAFETY: `reserve` gave `len` bytes.
+        unsafe { room.write_bytes(turn as u8, len as usize) };
+        producer.push(Header { kind: 2, aux: 0, len }, 0, &[]);
+        let header = consumer.peek().unwrap();
+        let found = consumer.bytes(header.len).unwrap();
+        assert_eq!(found, room);
+        consumer.advance(header.len);
+    }
+}
+
+#[cfg(not(loom))]
+#[test]
+fn parts_fill_the_ring_to_the_last_byte_wherever_they_begin() {
+    for before in [0, 64, 100, 192] {
+        let heap = Heap::new(64, 256);
+        let (mut producer, mut consumer) = ends(&heap, 64);
+        let send = |producer: &mut Producer, len: u32| {
+            assert!(producer.has_slot().unwrap() && producer.reserve(len).unwrap().is_some());
+            producer.push(Header { kind: 2, aux: 0, len }, 0, &[]);
+        };
+        if before > 0 {
+            send(&mut producer, before);
+            consumer.advance(before);
+            consumer.return_credit();
+        }
+        for len in [256, 200, 193, 130] {
+            assert!(producer.has_room(len, 128).unwrap(), "{len} bytes behind {before}");
+            assert!(!producer.has_room(257, 128).unwrap());
+            let mut left = len;
+            while left > 0 {
+                let short = producer.stretch(left.min(128));
+                send(&mut producer, short);
+                left -= short;
+            }
+            assert_eq!(producer.has_room(64, 128).unwrap(), len <= 192);
+            while let Some(header) = consumer.peek() {
+                consumer.bytes(header.len).unwrap();
+                consumer.advance(header.len);
+            }
+            consumer.return_credit();
+            assert_eq!(producer.unread(), Ok(0));
+        }
+    }
+}
+
+#[cfg(not(loom))]
+#[test]
+fn a_full_byte_ring_refuses_until_credit_comes_back() {
+    let heap = Heap::new(64, 256);
+    let (mut producer, mut consumer) = ends(&heap, 64);
+    assert!(producer.reserve(192).unwrap().is_some());
+    producer.push(
+        Header {
+            kind: 2,
+            aux: 0,
+            len: 192,
+        },
+        0,
+        &[],
+    );
+    assert!(producer.reserve(65).unwrap().is_none());
+    assert!(consumer.peek().is_some());
+    consumer.advance(192);
+    assert!(producer.reserve(65).unwrap().is_some());
+}
+
+#[cfg(not(loom))]
+#[test]
+fn junk_in_the_credit_line_is_noticed() {
+    let heap = Heap::new(2, 64);
+    let (mut producer, _) = ends(&heap, 1);
+    for _ in 0..2 {
+        assert!(producer.has_slot().unwrap());
+        producer.push(
+            Header {
+                kind: 1,
+                aux: 0,
+                len: 0,
+            },
+            0,
+            &[],
+        );
+    }
+    heap.credit.consumed.store(77, Ordering::Relaxed);
+    assert_eq!(producer.has_slot(), Err(Junk));
+}
+
+#[cfg(loom)]
+#[test]
+fn loom_a_slot_is_seen_whole_and_credit_frees_it() {
+    loom::model(|| {
+        let heap = std::sync::Arc::new(Heap::new(2, 64));
+        let (mut producer, mut consumer) = ends(&heap, 2);
+        let keep = heap.clone();
+        let writer = loom::thread::spawn(move || {
+            let _keep = keep;
+            for value in 1..=3u64 {
+                while !producer.has_slot().unwrap() {
+                    loom::thread::yield_now();
+                }
+                producer.push(
+                    Header {
+                        kind: 1,
+                        aux: 0,
+                        len: 8,
+                    },
+                    value,
+                    &[value * 10],
+                );
+            }
+        });
+        for value in 1..=3u64 {
+            while consumer.peek().is_none() {
+                loom::thread::yield_now();
+            }
+            assert_eq!((consumer.envelope(), consumer.word(0)), (value, value * 10));
+            consumer.advance(0);
+        }
+        writer.join().unwrap();
+    });
+}
