@@ -13,10 +13,10 @@
 //! ```
 //! The first messages after a change of ways are not counted: in caches that another way has filled each way is slow.
 //! A way replaces the one in use only if it is clearly better. Trials get rarer while they change nothing, the sooner the less
-//! the others were near; one of those that costs twice as much is given up after two messages. Where many
-//! messages are under way at a time an epoch is all of them, and says as much as several short ones: then two rounds do,
-//! and the way in use, too, is tried no more when it is hopeless. A whole epoch of those by a way that takes several times as
-//! long is dear, so each other way is probed first: some messages go by it and the rest by the way in use.
+//! the others were near. Where many messages are under way at a time an epoch is all of them, and says as much as several short
+//! ones: then two rounds do, and the way in use, too, is tried no more when it is hopeless. A whole epoch by a way that takes several
+//! times as long is dear, so each other way is probed first, and given up if it costs twice as much: with two messages that go one
+//! after the other, or with a few of those that are under way at a time, while the rest goes by the way in use.
 
 use super::packet::Way;
 use crate::shm::pool::Name;
@@ -35,12 +35,11 @@ const HEAVY: u32 = 3 * EPOCH;
 /// Messages after a change of ways that are not counted: what the other way has left in the caches is still there. A window
 /// of [`HEAVY`] messages outweighs that.
 const WARM: u32 = EPOCH / 4;
-/// Messages of a probe, and how much of the way in use a way may cost by it to be tried.
-const PROBE: u32 = 16;
-const BEARABLE: f32 = 2.0;
+/// Messages of a probe at most.
+const PROBE: u32 = 8;
 /// A challenger that costs more than this much of the best is not tried again in the trial.
 const HOPELESS: f32 = 1.3;
-/// Its epoch ends at once when one message, not the first, costs more than this much.
+/// One that costs more than this much of the way in use by a probe is not tried at all.
 const LOST: f32 = 2.0;
 /// Nor is any way, after two rounds, that costs more than this much.
 const CLEAR: f32 = 1.1;
@@ -76,13 +75,13 @@ struct Class {
     last: Option<Name>,
     /// Start of the epoch, in nanoseconds.
     since: u64,
-    /// When the latest message of a challenger started, or the first of those under way, and their bytes.
+    /// When the latest message of a probe started, or the first of those under way, and their bytes.
     latest: (u64, usize),
     count: u32,
     bytes: u64,
     /// The way has just changed.
     cold: bool,
-    /// Only the first [`PROBE`] messages of the epoch go by this way, the others by the incumbent's.
+    /// The epoch is a probe: only its first [`PROBE`] messages go by this way, others by the incumbent's.
     probe: bool,
     phase: Phase,
     period: u32,
@@ -96,6 +95,15 @@ enum Phase {
     First,
     Trial { incumbent: Way, alive: u8, round: u8 },
     Settled { left: u32 },
+}
+
+/// What a probe has shown of a way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Probed {
+    /// It is worth trying.
+    Bearable,
+    /// It costs so much a byte that it is not.
+    Lost(f32),
 }
 
 /// The class of a length.
@@ -130,7 +138,15 @@ impl Ways {
             self.classes[number].since = now();
         } else {
             let class = &mut self.classes[number];
-            let lost = class.lost(len, &now);
+            let probed = class.probed(len, &now);
+            if probed == Some(Probed::Bearable) {
+                (class.probe, class.cold) = (false, false);
+                (class.since, class.count, class.bytes, class.last) = (now(), 0, 0, None);
+            }
+            let lost = match probed {
+                Some(Probed::Lost(cost)) => Some(cost),
+                _ => None,
+            };
             let lull = class.open == 0 && class.count >= WARM && (class.cold || class.count >= EPOCH / 2);
             let lull = lull && quiet(class.last);
             if class.cold && lull {
@@ -260,11 +276,13 @@ impl Class {
         self.cost.iter().copied().fold(f32::INFINITY, f32::min)
     }
 
-    /// What a byte of the challenger's latest message has cost, if that is so much that no more are needed; another of `len`
-    /// bytes is about to start. Its first may make pages, or find caches as another way has left them.
-    fn lost(&mut self, len: usize, now: impl Fn() -> u64) -> Option<f32> {
-        let challenges = matches!(self.phase, Phase::Trial { incumbent, .. } if incumbent != self.way);
-        if !challenges || self.probe {
+    /// What a probe has shown, when it has; another message of `len` bytes is about to start. The first of a probe may make
+    /// pages, or find caches as another way has left them, so it tells nothing alone.
+    fn probed(&mut self, len: usize, now: impl Fn() -> u64) -> Option<Probed> {
+        let Phase::Trial { incumbent, .. } = self.phase else {
+            return None;
+        };
+        if !self.probe {
             return None;
         }
         if self.open > 0 {
@@ -272,11 +290,21 @@ impl Class {
             return None;
         }
         let (from, bytes) = std::mem::replace(&mut self.latest, (now(), len));
+        if self.count < WARM {
+            return None;
+        }
+        let used = self.cost[incumbent as usize];
         let cost = self.latest.0.saturating_sub(from) as f32 / bytes.max(1) as f32;
-        (self.count > 1 && cost > LOST * self.best()).then_some(cost)
+        // Of those that were under way at a time only the first went by the challenger.
+        let cost = used + (cost - used) * (self.count as f32 / PROBE as f32).max(1.0);
+        Some(if cost > LOST * used {
+            Probed::Lost(cost)
+        } else {
+            Probed::Bearable
+        })
     }
 
-    fn end_epoch(&mut self, mut cost: f32, heavy: bool, open: u8) {
+    fn end_epoch(&mut self, cost: f32, heavy: bool, open: u8) {
         match self.phase {
             Phase::Unused => {}
             Phase::First => {
@@ -297,13 +325,7 @@ impl Class {
                 mut round,
             } => {
                 let way = self.way;
-                if std::mem::take(&mut self.probe) {
-                    let used = self.cost[incumbent as usize];
-                    cost = used + (cost - used) * (self.count as f32 / PROBE as f32).max(1.0);
-                    if cost <= BEARABLE * used {
-                        return;
-                    }
-                }
+                self.probe = false;
                 let slot = &mut self.cost[way as usize];
                 *slot = slot.min(cost);
                 let (best, cost) = (self.best(), self.cost);
@@ -321,7 +343,7 @@ impl Class {
                 match rest.find(|&other| alive & bit(other) != 0) {
                     Some(next) => {
                         self.way = next;
-                        self.probe = heavy && round == 0 && next != incumbent && alive & bit(incumbent) != 0;
+                        self.probe = round == 0 && next != incumbent && alive & bit(incumbent) != 0;
                     }
                     None => {
                         for &way in WAYS.iter().filter(|_| round > 0) {
@@ -377,223 +399,4 @@ impl Class {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ALL: Choice = Choice {
-        open: 0b111,
-        guess: Way::Cells,
-    };
-
-    /// A program that sends messages of `len` bytes, each of which costs `cost` nanoseconds by its way; returns
-    /// how many went each way.
-    fn program(
-        ways: &mut Ways,
-        clock: &mut u64,
-        messages: usize,
-        len: usize,
-        cost: impl Fn(Way, usize) -> u64,
-    ) -> [usize; 3] {
-        let mut count = [0; 3];
-        for turn in 0..messages {
-            let way = ways.choose(len, ALL, |_| true, || *clock);
-            count[way as usize] += 1;
-            *clock += cost(way, turn);
-        }
-        count
-    }
-
-    #[test]
-    fn the_cheapest_way_is_found_and_kept() {
-        for best in WAYS {
-            let (mut ways, mut clock) = (Ways::default(), 0);
-            let cost = |way, _| if way == best { 10_000 } else { 15_000 };
-            program(&mut ways, &mut clock, 200, 1 << 16, cost);
-            assert_eq!(ways.settled(1 << 16), Some(best));
-            let count = program(&mut ways, &mut clock, 10_000, 1 << 16, cost);
-            assert!(count[best as usize] > 9_800, "{count:?}");
-        }
-    }
-
-    #[test]
-    fn a_program_that_changes_its_habits_is_followed() {
-        let (mut ways, mut clock) = (Ways::default(), 0);
-        let rewritten = |way, _| if way == Way::Cells { 8_000 } else { 14_000 };
-        let untouched = |way, _| if way == Way::Pull { 3_000 } else { 6_000 };
-        program(&mut ways, &mut clock, 2_000, 1 << 16, rewritten);
-        assert_eq!(ways.settled(1 << 16), Some(Way::Cells));
-        program(&mut ways, &mut clock, 10_000, 1 << 16, untouched);
-        assert_eq!(ways.settled(1 << 16), Some(Way::Pull));
-    }
-
-    #[test]
-    fn what_lies_between_the_messages_does_not_mislead() {
-        let (mut ways, mut clock) = (Ways::default(), 0);
-        // Each 100th message waits for a millisecond's computing.
-        let cost = |way, turn: usize| {
-            let way = if way == Way::Join { 20_000 } else { 30_000 };
-            way + if turn % 100 == 3 { 1_000_000 } else { 0 }
-        };
-        let count = program(&mut ways, &mut clock, 20_000, 1 << 18, cost);
-        assert!(count[Way::Join as usize] > 15_000, "{count:?}");
-    }
-
-    #[test]
-    fn few_messages_go_a_way_that_has_clearly_lost() {
-        for costs in [[8_900, 12_500, 7_200], [6_000, 4_900, 5_100]] {
-            let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 19);
-            let best = WAYS[(0..3).min_by_key(|&way| costs[way]).unwrap()];
-            let cost = |way, _| costs[way as usize];
-            let count = program(&mut ways, &mut clock, 150, len, cost);
-            assert_eq!(ways.settled(len), Some(best));
-            assert!(count[best as usize] >= 110, "{count:?} at {costs:?}");
-        }
-    }
-
-    #[test]
-    fn a_challenger_that_costs_far_more_is_dropped_after_two_messages() {
-        let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 19);
-        let cost = |way, _| [20_000, 75_000, 41_000][way as usize];
-        let count = program(&mut ways, &mut clock, 100, len, cost);
-        assert_eq!((ways.settled(len), &count[1..]), (Some(Way::Cells), &[2, 2][..]));
-        // A first message that makes pages decides nothing.
-        let (mut ways, mut clock) = (Ways::default(), 0);
-        let seen = std::cell::Cell::new(false);
-        let cost = |way, _| match way {
-            Way::Join if !seen.replace(true) => 900_000,
-            Way::Join => 10_000,
-            _ => 20_000,
-        };
-        program(&mut ways, &mut clock, 150, len, cost);
-        assert_eq!(ways.settled(len), Some(Way::Join));
-    }
-
-    #[test]
-    fn one_epoch_that_was_interrupted_decides_nothing() {
-        // The way in use is the best, and loses its first epoch, or its second.
-        for interrupted in [6, 18] {
-            let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 19);
-            let cost =
-                |way, turn: usize| [7_000, 8_000, 8_500][way as usize] + if turn == interrupted { 90_000 } else { 0 };
-            program(&mut ways, &mut clock, 150, len, cost);
-            assert_eq!(ways.settled(len), Some(Way::Cells), "turn {interrupted}");
-        }
-    }
-
-    #[test]
-    fn what_the_way_before_has_left_in_the_caches_does_not_count() {
-        let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 19);
-        let run = std::cell::Cell::new((Way::Cells, 0));
-        let cost = |way, _| {
-            let (last, length) = run.get();
-            let length = if way == last { length + 1 } else { 1 };
-            run.set((way, length));
-            match way {
-                Way::Join if length <= 2 => 17_000,
-                Way::Join => 10_000,
-                _ => 12_500,
-            }
-        };
-        program(&mut ways, &mut clock, 150, len, cost);
-        assert_eq!(ways.settled(len), Some(Way::Join));
-    }
-
-    #[test]
-    fn small_differences_change_nothing() {
-        let (mut ways, mut clock) = (Ways::default(), 0);
-        let cost = |way, turn: usize| 10_000 - way as u64 * 100 + (turn % 7) as u64 * 10;
-        program(&mut ways, &mut clock, 5_000, 1 << 16, cost);
-        assert_eq!(ways.settled(1 << 16), Some(Way::Cells));
-    }
-
-    #[test]
-    fn a_class_begins_with_what_its_neighbour_has_learnt() {
-        let (mut ways, mut clock) = (Ways::default(), 0);
-        let cost = |way, _| [30_000, 12_000, 10_000][way as usize];
-        program(&mut ways, &mut clock, 200, 1 << 18, cost);
-        let count = program(&mut ways, &mut clock, 100, 1 << 19, cost);
-        assert!(
-            count[Way::Cells as usize] == 0 && count[Way::Pull as usize] > 0,
-            "{count:?}"
-        );
-    }
-
-    #[test]
-    fn both_sides_are_tried_although_it_was_hopeless_for_shorter_messages() {
-        let (mut ways, mut clock) = (Ways::default(), 0);
-        program(&mut ways, &mut clock, 200, 1 << 18, |way, _| {
-            [4_300, 5_900, 6_000][way as usize]
-        });
-        assert_eq!(ways.settled(1 << 18), Some(Way::Cells));
-        let cost = |way, _| [8_900, 12_500, 7_200][way as usize];
-        let count = program(&mut ways, &mut clock, 150, 1 << 19, cost);
-        assert!(
-            count[Way::Join as usize] > 120 && count[Way::Pull as usize] == 0,
-            "{count:?}"
-        );
-    }
-
-    #[test]
-    fn an_epoch_ends_when_nothing_is_under_way() {
-        let (mut ways, mut clock) = (Ways::default(), 0);
-        let len = 1 << 20;
-        let mut first = None;
-        for window in 0..40 {
-            let mut seen = Vec::new();
-            for _ in 0..32 {
-                seen.push(ways.choose(len, ALL, |_| true, || clock));
-                ways.opened(len);
-            }
-            let (probe, rest) = seen.split_at(PROBE as usize);
-            for part in [probe, rest] {
-                assert!(part.iter().all(|&way| way == part[0]), "window {window}: {seen:?}");
-            }
-            first.get_or_insert(seen[0]);
-            clock += 32 * if seen[0] == Way::Join { 50_000 } else { 90_000 };
-            (0..32).for_each(|_| ways.closed(len));
-        }
-        assert_eq!((first, ways.settled(len)), (Some(Way::Cells), Some(Way::Join)));
-    }
-
-    #[test]
-    fn windows_of_messages_are_judged_after_few_of_them() {
-        // The way that is in use first is hopeless, the other two are close to each other.
-        let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 16);
-        let mut seen = Vec::new();
-        while ways.settled(len).is_none() {
-            let way = ways.choose(len, ALL, |_| true, || clock);
-            seen.push(way);
-            for _ in 1..64 {
-                ways.opened(len);
-                ways.choose(len, ALL, |_| true, || clock);
-            }
-            (1..64).for_each(|_| ways.closed(len));
-            clock += [1_200_000, 300_000, 330_000][way as usize];
-        }
-        let cells = seen.iter().filter(|&&way| way == Way::Cells).count();
-        assert!(seen.len() <= 8 && cells <= 2, "{seen:?}");
-        assert_eq!(ways.settled(len), Some(Way::Pull));
-    }
-
-    #[test]
-    fn few_messages_of_a_window_go_a_way_that_takes_several_times_as_long() {
-        let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 16);
-        let mut count = [0; 3];
-        for _ in 0..20 {
-            let window: Vec<Way> = (0..64)
-                .map(|_| {
-                    let way = ways.choose(len, ALL, |_| true, || clock);
-                    ways.opened(len);
-                    way
-                })
-                .collect();
-            for way in window {
-                ways.closed(len);
-                count[way as usize] += 1;
-                clock += [1_500, 6_000, 5_000][way as usize];
-            }
-        }
-        assert_eq!(ways.settled(len), Some(Way::Cells));
-        assert_eq!(count, [20 * 64 - 32, 16, 16]);
-    }
-}
+mod tests;

@@ -1,0 +1,233 @@
+//! Programs that send messages whose ways cost so and so much.
+
+use super::*;
+
+const ALL: Choice = Choice {
+    open: 0b111,
+    guess: Way::Cells,
+};
+
+/// A program that sends messages of `len` bytes, each of which costs `cost` nanoseconds by its way; returns
+/// how many went each way.
+fn program(
+    ways: &mut Ways,
+    clock: &mut u64,
+    messages: usize,
+    len: usize,
+    cost: impl Fn(Way, usize) -> u64,
+) -> [usize; 3] {
+    let mut count = [0; 3];
+    for turn in 0..messages {
+        let way = ways.choose(len, ALL, |_| true, || *clock);
+        count[way as usize] += 1;
+        *clock += cost(way, turn);
+    }
+    count
+}
+
+#[test]
+fn the_cheapest_way_is_found_and_kept() {
+    for best in WAYS {
+        let (mut ways, mut clock) = (Ways::default(), 0);
+        let cost = |way, _| if way == best { 10_000 } else { 15_000 };
+        program(&mut ways, &mut clock, 200, 1 << 16, cost);
+        assert_eq!(ways.settled(1 << 16), Some(best));
+        let count = program(&mut ways, &mut clock, 10_000, 1 << 16, cost);
+        assert!(count[best as usize] > 9_800, "{count:?}");
+    }
+}
+
+#[test]
+fn a_program_that_changes_its_habits_is_followed() {
+    let (mut ways, mut clock) = (Ways::default(), 0);
+    let rewritten = |way, _| if way == Way::Cells { 8_000 } else { 14_000 };
+    let untouched = |way, _| if way == Way::Pull { 3_000 } else { 6_000 };
+    program(&mut ways, &mut clock, 2_000, 1 << 16, rewritten);
+    assert_eq!(ways.settled(1 << 16), Some(Way::Cells));
+    program(&mut ways, &mut clock, 10_000, 1 << 16, untouched);
+    assert_eq!(ways.settled(1 << 16), Some(Way::Pull));
+}
+
+#[test]
+fn what_lies_between_the_messages_does_not_mislead() {
+    let (mut ways, mut clock) = (Ways::default(), 0);
+    // Each 100th message waits for a millisecond's computing.
+    let cost = |way, turn: usize| {
+        let way = if way == Way::Join { 20_000 } else { 30_000 };
+        way + if turn % 100 == 3 { 1_000_000 } else { 0 }
+    };
+    let count = program(&mut ways, &mut clock, 20_000, 1 << 18, cost);
+    assert!(count[Way::Join as usize] > 15_000, "{count:?}");
+}
+
+#[test]
+fn few_messages_go_a_way_that_has_clearly_lost() {
+    for costs in [[8_900, 12_500, 7_200], [6_000, 4_900, 5_100]] {
+        let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 19);
+        let best = WAYS[(0..3).min_by_key(|&way| costs[way]).unwrap()];
+        let cost = |way, _| costs[way as usize];
+        let count = program(&mut ways, &mut clock, 150, len, cost);
+        assert_eq!(ways.settled(len), Some(best));
+        assert!(count[best as usize] >= 110, "{count:?} at {costs:?}");
+    }
+}
+
+#[test]
+fn a_challenger_that_costs_far_more_is_dropped_after_two_messages() {
+    let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 19);
+    let cost = |way, _| [20_000, 75_000, 41_000][way as usize];
+    let count = program(&mut ways, &mut clock, 100, len, cost);
+    assert_eq!((ways.settled(len), &count[1..]), (Some(Way::Cells), &[2, 2][..]));
+    // A first message that makes pages decides nothing.
+    let (mut ways, mut clock) = (Ways::default(), 0);
+    let seen = std::cell::Cell::new(false);
+    let cost = |way, _| match way {
+        Way::Join if !seen.replace(true) => 900_000,
+        Way::Join => 10_000,
+        _ => 20_000,
+    };
+    program(&mut ways, &mut clock, 150, len, cost);
+    assert_eq!(ways.settled(len), Some(Way::Join));
+}
+
+#[test]
+fn trials_come_later_where_the_others_were_far_off() {
+    let period = |costs: [u64; 3]| {
+        let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 19);
+        program(&mut ways, &mut clock, 100, len, |way, _| costs[way as usize]);
+        assert_eq!(ways.settled(len), Some(Way::Cells));
+        ways.classes[class_of(len)].period
+    };
+    assert_eq!(period([20_000, 75_000, 41_000]), 4 * PERIOD.0);
+    assert_eq!(period([20_000, 75_000, 39_000]), 2 * PERIOD.0);
+}
+
+#[test]
+fn one_epoch_that_was_interrupted_decides_nothing() {
+    // The way in use is the best, and loses its first epoch, or its second.
+    for interrupted in [6, 18] {
+        let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 19);
+        let cost =
+            |way, turn: usize| [7_000, 8_000, 8_500][way as usize] + if turn == interrupted { 90_000 } else { 0 };
+        program(&mut ways, &mut clock, 150, len, cost);
+        assert_eq!(ways.settled(len), Some(Way::Cells), "turn {interrupted}");
+    }
+}
+
+#[test]
+fn what_the_way_before_has_left_in_the_caches_does_not_count() {
+    let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 19);
+    let run = std::cell::Cell::new((Way::Cells, 0));
+    let cost = |way, _| {
+        let (last, length) = run.get();
+        let length = if way == last { length + 1 } else { 1 };
+        run.set((way, length));
+        match way {
+            Way::Join if length <= 2 => 17_000,
+            Way::Join => 10_000,
+            _ => 12_500,
+        }
+    };
+    program(&mut ways, &mut clock, 150, len, cost);
+    assert_eq!(ways.settled(len), Some(Way::Join));
+}
+
+#[test]
+fn small_differences_change_nothing() {
+    let (mut ways, mut clock) = (Ways::default(), 0);
+    let cost = |way, turn: usize| 10_000 - way as u64 * 100 + (turn % 7) as u64 * 10;
+    program(&mut ways, &mut clock, 5_000, 1 << 16, cost);
+    assert_eq!(ways.settled(1 << 16), Some(Way::Cells));
+}
+
+#[test]
+fn a_class_begins_with_what_its_neighbour_has_learnt() {
+    let (mut ways, mut clock) = (Ways::default(), 0);
+    let cost = |way, _| [30_000, 12_000, 10_000][way as usize];
+    program(&mut ways, &mut clock, 200, 1 << 18, cost);
+    let count = program(&mut ways, &mut clock, 100, 1 << 19, cost);
+    assert!(
+        count[Way::Cells as usize] == 0 && count[Way::Pull as usize] > 0,
+        "{count:?}"
+    );
+}
+
+#[test]
+fn both_sides_are_tried_although_it_was_hopeless_for_shorter_messages() {
+    let (mut ways, mut clock) = (Ways::default(), 0);
+    program(&mut ways, &mut clock, 200, 1 << 18, |way, _| {
+        [4_300, 5_900, 6_000][way as usize]
+    });
+    assert_eq!(ways.settled(1 << 18), Some(Way::Cells));
+    let cost = |way, _| [8_900, 12_500, 7_200][way as usize];
+    let count = program(&mut ways, &mut clock, 150, 1 << 19, cost);
+    assert!(
+        count[Way::Join as usize] > 120 && count[Way::Pull as usize] == 0,
+        "{count:?}"
+    );
+}
+
+#[test]
+fn an_epoch_ends_when_nothing_is_under_way() {
+    let (mut ways, mut clock) = (Ways::default(), 0);
+    let len = 1 << 20;
+    let mut first = None;
+    for window in 0..40 {
+        let mut seen = Vec::new();
+        for _ in 0..32 {
+            seen.push(ways.choose(len, ALL, |_| true, || clock));
+            ways.opened(len);
+        }
+        let (probe, rest) = seen.split_at(PROBE as usize);
+        for part in [probe, rest] {
+            assert!(part.iter().all(|&way| way == part[0]), "window {window}: {seen:?}");
+        }
+        first.get_or_insert(seen[0]);
+        clock += 32 * if seen[0] == Way::Join { 50_000 } else { 90_000 };
+        (0..32).for_each(|_| ways.closed(len));
+    }
+    assert_eq!((first, ways.settled(len)), (Some(Way::Cells), Some(Way::Join)));
+}
+
+#[test]
+fn windows_of_messages_are_judged_after_few_of_them() {
+    // The way that is in use first is hopeless, the other two are close to each other.
+    let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 16);
+    let mut seen = Vec::new();
+    while ways.settled(len).is_none() {
+        let way = ways.choose(len, ALL, |_| true, || clock);
+        seen.push(way);
+        for _ in 1..64 {
+            ways.opened(len);
+            ways.choose(len, ALL, |_| true, || clock);
+        }
+        (1..64).for_each(|_| ways.closed(len));
+        clock += [1_200_000, 300_000, 330_000][way as usize];
+    }
+    let cells = seen.iter().filter(|&&way| way == Way::Cells).count();
+    assert!(seen.len() <= 8 && cells <= 2, "{seen:?}");
+    assert_eq!(ways.settled(len), Some(Way::Pull));
+}
+
+#[test]
+fn few_messages_of_a_window_go_a_way_that_takes_several_times_as_long() {
+    let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 16);
+    let mut count = [0; 3];
+    for _ in 0..20 {
+        let window: Vec<Way> = (0..64)
+            .map(|_| {
+                let way = ways.choose(len, ALL, |_| true, || clock);
+                ways.opened(len);
+                way
+            })
+            .collect();
+        for way in window {
+            ways.closed(len);
+            count[way as usize] += 1;
+            clock += [1_500, 6_000, 5_000][way as usize];
+        }
+    }
+    assert_eq!(ways.settled(len), Some(Way::Cells));
+    let probe = PROBE as usize;
+    assert_eq!(count, [20 * 64 - 2 * probe, probe, probe]);
+}
