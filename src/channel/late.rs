@@ -116,16 +116,13 @@ impl<B: Bytes> Channel<B> {
     /// ring has room for all of it, so that its sender need not wait for a late receiver, and those before it have been read.
     /// In a window of messages the answers come while others are copied, and one copy is less work than two.
     fn goes_at_once(&mut self, to: u32, (len, in_a_row): (usize, bool), offer_min: usize, blocking: bool) -> bool {
-        if self.part == 0 {
+        if self.goes_by_shuttle(to, (len, in_a_row), blocking) {
+            return true;
+        }
+        if self.part == 0 || len > offer_min.saturating_mul(AT_ONCE) {
             return false;
         }
         let part = self.part_of(len, in_a_row) as u32;
-        if blocking && self.has_shuttle(to, len, part) == Ok(true) {
-            return true;
-        }
-        if len > offer_min.saturating_mul(AT_ONCE) {
-            return false;
-        }
         // So much may have been read without a word about it.
         let untold = self.segment.layout().bytes as u32 / self.settings.credit_fraction as u32;
         let out = &mut self.out[to as usize];

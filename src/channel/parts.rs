@@ -114,6 +114,7 @@ impl<B: Bytes> Channel<B> {
                 // SAFETY: it has room for the message.
                 Some((_, at)) => unsafe { at.add(position) },
                 None => {
+                    let out = &mut self.out[to as usize];
                     short = out.producer.stretch(short);
                     let room = out.producer.reserve(short).map_err(fault)?;
                     room.ok_or(Fault { from: to })?
@@ -127,11 +128,8 @@ impl<B: Bytes> Channel<B> {
                 )
             };
             let number = shuttle.map(|(number, _)| number);
-            let record = Record::part(kind::PART, envelope, (len as u64, position as u64, short), number);
-            out.producer.push(record.header, record.envelope, &record.words[..2]);
-            if out.peer.bell.ring(self.barriers) {
-                futex::wake_all(out.peer.bell.word());
-            }
+            let at = (len as u64, position as u64, short);
+            self.announce(to, Record::part(kind::PART, envelope, at, number));
             position += short as usize;
         }
         self.counters.ring += 1;
@@ -139,8 +137,27 @@ impl<B: Bytes> Channel<B> {
         Ok(true)
     }
 
+    /// Tells `to` of a part that lies in the ring or in a shuttle.
+    #[inline]
+    pub(super) fn announce(&mut self, to: u32, part: Record) {
+        let out = &mut self.out[to as usize];
+        out.producer.push(part.header, part.envelope, &part.words[..2]);
+        if out.peer.bell.ring(self.barriers) {
+            futex::wake_all(out.peer.bell.word());
+        }
+    }
+
+    /// Whether a message of `len` bytes, in a row or not, for which the program waits or not (`blocking`), goes by shuttle if it is
+    /// sent now. From `NEARMPI_OFFER_MIN` on only those do for which it waits.
+    pub(super) fn goes_by_shuttle(&mut self, to: u32, (len, in_a_row): (usize, bool), blocking: bool) -> bool {
+        blocking && self.overlaps(len) && {
+            let part = self.part_of(len, in_a_row) as u32;
+            self.has_shuttle(to, len, part) == Ok(true)
+        }
+    }
+
     /// Whether a message of `len` bytes in parts of `part` could go by shuttle now, all of it.
-    pub(super) fn has_shuttle(&mut self, to: u32, len: usize, part: u32) -> Result<bool, Fault> {
+    fn has_shuttle(&mut self, to: u32, len: usize, part: u32) -> Result<bool, Fault> {
         let out = &mut self.out[to as usize];
         let goes = self.part > 0
             && len as u64 <= self.settings.shuttle_max
@@ -204,15 +221,9 @@ impl<B: Bytes> Channel<B> {
             // SAFETY: the room is for `len` bytes, and the message has them.
             unsafe { take(&mut self.stage, &message.buffer, position, room.as_ptr(), len) };
             let number = shuttle.map(|(number, _)| number);
-            let record = Record::part(
-                kind,
-                envelope,
-                (message.end as u64, position as u64, len as u32),
-                number,
-            );
-            out.producer.push(record.header, record.envelope, &record.words[..2]);
+            let at = (message.end as u64, position as u64, len as u32);
+            self.announce(to, Record::part(kind, envelope, at, number));
             message.position += len;
-            self.ring_bell(to);
         }
         self.counters.ring += 1;
         Ok(true)

@@ -79,8 +79,7 @@ impl<B: Bytes> Channel<B> {
     fn learnt_way(&mut self, to: u32, (len, blocking): (usize, bool), one_copy_min: usize, join_min: usize) -> Way {
         let pull = len >= one_copy_min && len < 2 * join_min;
         let join = len >= join_min / 8;
-        let by_shuttle =
-            blocking && self.overlaps(len) && self.has_shuttle(to, len, self.part_of(len, true) as u32) == Ok(true);
+        let by_shuttle = self.goes_by_shuttle(to, (len, true), blocking);
         let guess = match len {
             _ if join && 2 * len >= join_min && !by_shuttle => Way::Join,
             _ => Way::Cells,

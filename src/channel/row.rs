@@ -113,15 +113,11 @@ impl<B: Bytes> Channel<B> {
         let Some((number, room)) = self.shuttle_for(to, len, len as u32)? else {
             return Ok(false);
         };
-        let out = &mut self.out[to as usize];
         // SAFETY: the caller's promise; the shuttle has room for the message.
         unsafe { copy::bytes(data, room.as_ptr(), len) };
-        let record = Record::part(kind::PART, envelope, (len as u64, 0, len as u32), Some(number));
-        out.producer.push(record.header, record.envelope, &record.words[..2]);
+        let at = (len as u64, 0, len as u32);
+        self.announce(to, Record::part(kind::PART, envelope, at, Some(number)));
         self.counters.ring += 1;
-        if out.peer.bell.ring(self.barriers) {
-            futex::wake_all(out.peer.bell.word());
-        }
         self.block.doing.sent(len);
         Ok(true)
     }
