@@ -3,7 +3,7 @@
 
 use super::args::{Blocks, Data, Reduction, Root, reduction_signature};
 use super::board::reductions::{self, Elements};
-use super::board::{self, AT_ONCE, Boards, Where, long, long_reductions, moves, started};
+use super::board::{self, AT_ONCE, Boards, Learns, Where, long, long_reductions, moves, started};
 use super::choice::Case;
 use super::machine::{self, Operation};
 use super::signature::{Call, Signature};
@@ -197,7 +197,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
     let learning = |signature, what, len| {
         let (offers, timed) = boards.offers(what, len);
         let near = if offers { 0 } else { AT_ONCE };
-        let learns = Some((what, len, timed));
+        let learns = Some(Learns { what, len, timed });
         Where {
             near,
             learns,
@@ -211,7 +211,8 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             match data.len() {
                 len if len <= table.bcast.shown => Some(moves::bcast(hold, at(signature), *root, &buffer)),
                 len if len <= table.bcast.learnt => {
-                    let learns = Some((What::Bcast, len, false));
+                    let (what, timed) = (What::Bcast, false);
+                    let learns = Some(Learns { what, len, timed });
                     let at = Where {
                         learns,
                         ..at(signature)
@@ -294,7 +295,11 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     let at = match comm.rank == *root {
                         true => learning(signature, What::Scatter, len),
                         false => Where {
-                            learns: Some((What::Scatter, len, false)),
+                            learns: Some(Learns {
+                                what: What::Scatter,
+                                len,
+                                timed: false,
+                            }),
                             ..at(signature)
                         },
                     };

@@ -9,7 +9,7 @@
 use super::desk::LINE;
 use super::far::{Offer, Reader, WHOLE};
 use super::moves::{self, keep};
-use super::{ENTRY, LONGEST, Turn, Where};
+use super::{ENTRY, LONGEST, Learns, Turn, Where};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Blocks;
 use crate::mpi::error::Result;
@@ -67,12 +67,13 @@ impl Where<'_> {
 
     /// Shows `len` bytes, and takes the time if it counts.
     fn timed(&self, len: usize, show: impl FnOnce() -> Result<()>) -> Result<()> {
-        let Some((what, bytes, true)) = self.learns else {
+        let Some(learns) = self.learns.filter(|learns| learns.timed) else {
             return show();
         };
         let from = clock::nanoseconds();
         show()?;
-        self.boards.has_shown(what, bytes, clock::nanoseconds() - from, len);
+        self.boards
+            .has_shown(learns.what, learns.len, clock::nanoseconds() - from, len);
         Ok(())
     }
 
@@ -80,8 +81,8 @@ impl Where<'_> {
     /// `worth` percent of a copy to scratch memory.
     fn end(&self, hold: &mut Hold, turn: &Turn, outcome: Result<()>, offer: Option<&Offer>, worth: u64) -> Result<()> {
         turn.end(hold, outcome, offer)?;
-        if let (Some((what, len, _)), Some(offer)) = (self.learns, offer) {
-            self.boards.learn(what, len, turn, offer, worth);
+        if let (Some(learns), Some(offer)) = (self.learns, offer) {
+            self.boards.learn(learns.what, learns.len, turn, offer, worth);
         }
         Ok(())
     }
@@ -113,8 +114,9 @@ pub fn bcast(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()>
 /// As [`bcast`].
 pub fn bcast_learnt(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()> {
     if at.comm.rank == root {
-        let (offers, timed) = at.boards.offers(Operation::Bcast, data.len());
-        let learns = Some((Operation::Bcast, data.len(), timed));
+        let (what, len) = (Operation::Bcast, data.len());
+        let (offers, timed) = at.boards.offers(what, len);
+        let learns = Some(Learns { what, len, timed });
         let at = Where { learns, ..at };
         return match offers {
             true => bcast(hold, Where { near: 0, ..at }, root, data),

@@ -132,8 +132,19 @@ pub struct Where<'a> {
     pub signature: Signature,
     /// Bytes up to which data are shown rather than offered, and shown at a time where they go in pieces.
     pub near: usize,
-    /// The operation, its bytes, and whether to take the time of showing them, if it is learnt whether they are shown or offered.
-    pub learns: Option<(Operation, usize, bool)>,
+    /// What is learnt from the turn, if it is learnt whether data are shown or offered.
+    pub learns: Option<Learns>,
+}
+
+/// What a turn is to be remembered as.
+#[derive(Clone, Copy)]
+pub struct Learns {
+    /// The operation.
+    pub what: Operation,
+    /// Its bytes.
+    pub len: usize,
+    /// Whether to take the time of showing them.
+    pub timed: bool,
 }
 
 impl<'a> Where<'a> {
