@@ -170,8 +170,7 @@ impl Producer {
     #[inline]
     pub fn has_slots(&mut self, count: u32) -> Result<bool, Junk> {
         if self.limit.wrapping_sub(self.head) < count {
-            self.widen_slots();
-            self.refresh()?;
+            self.more_slots()?;
         }
         Ok(self.limit.wrapping_sub(self.head) >= count)
     }
@@ -243,8 +242,7 @@ impl Producer {
         let fits =
             |producer: &Producer| producer.byte_head.wrapping_sub(producer.bytes_seen) + span <= producer.byte_room;
         if !fits(self) {
-            self.widen_bytes();
-            self.refresh()?;
+            self.more_bytes()?;
             if !fits(self) {
                 return Ok(None);
             }
@@ -282,24 +280,29 @@ impl Producer {
         Ok(self.byte_head.wrapping_sub(self.bytes_seen))
     }
 
-    /// Uses all slots from now on, and makes their pages: where ranks share CPUs, a page that is made amid an exchange takes
-    /// longer than its receiver looks for the message, and once that has given way the two take long to meet again.
-    fn widen_slots(&mut self) {
+    /// Looks for slots that the reader has left. The first time makes the pages of all of them: where ranks share CPUs, a page
+    /// that is made amid an exchange takes longer than its receiver looks for the message, and once that has given way the two
+    /// take long to meet again.
+    #[cold]
+    #[inline(never)]
+    fn more_slots(&mut self) -> Result<(), Junk> {
         if self.slot_room < self.place.slot_count {
             self.slot_room = self.place.slot_count;
-            memory::make(
-                self.place.slots.as_ptr().cast(),
-                self.slot_room as usize * size_of::<Slot>(),
-            );
+            let bytes = self.slot_room as usize * size_of::<Slot>();
+            memory::make(self.place.slots.as_ptr().cast(), bytes);
         }
+        self.refresh()
     }
 
-    /// As [`Producer::widen_slots`], the byte ring.
-    fn widen_bytes(&mut self) {
+    /// As [`Producer::more_slots`], in the byte ring.
+    #[cold]
+    #[inline(never)]
+    fn more_bytes(&mut self) -> Result<(), Junk> {
         if self.byte_room < self.place.byte_count {
             self.byte_room = self.place.byte_count;
             memory::make(self.place.bytes.as_ptr(), self.byte_room as usize);
         }
+        self.refresh()
     }
 
     fn refresh(&mut self) -> Result<(), Junk> {
