@@ -12,12 +12,13 @@
 //! ```
 //!
 //! A rank's trays serve all its communicators. What does not fit a slot lies behind its own mark there, so that a reader fetches
-//! both at once; the slot says the same a moment later, for readers that look there.
+//! both at once; the slot says the same a moment later, for readers that look there. Up to 1 KiB go to one of 16, turn by turn, up
+//! to 16 KiB to one of 4.
 //!
 //! ```text
 //! Tray w0   | context:16 | turn:48       |   the mark, stored last (Release): never the same twice
 //!      w1   | tag:32 | far:1 | bytes:31  |
-//!      w8.. 2048 bytes of payload
+//!      w8.. 1 or 16 KiB of payload
 //! ```
 //!
 //! Two ranks that show each other something in the same turn swap what they write into: memory like a tray, of 260 KiB, that each
@@ -50,8 +51,12 @@ pub const WIDE: usize = 16;
 pub const ROOM: (usize, usize) = (SCRATCH, SLOTS << 10);
 /// Bytes of all rooms.
 pub const ROOMS: usize = WIDE * ROOM.0 + (STARTED - WIDE) * ROOM.1;
-/// Bytes of payload in a tray.
-pub const TRAY: usize = 2 << 10;
+/// Bytes of payload in a short tray.
+pub const TRAY: usize = 1 << 10;
+/// Bytes of payload in a long one, and how many of these there are: lines that come back soon are still at hand.
+pub const LONG_TRAY: (usize, usize) = (16 << 10, 4);
+/// Trays of a rank.
+pub const TRAYS: usize = SLOTS + LONG_TRAY.1;
 /// Contexts, from the first on, whose communicators of two members have memory that these swap.
 pub const SWAPPED: usize = 32;
 /// Bytes of payload there.
@@ -88,17 +93,24 @@ pub struct Slot {
 #[repr(C, align(4096))]
 #[derive(Debug, Default)]
 pub struct Trays {
-    trays: [Tray; SLOTS],
+    short: [Tray; SLOTS],
+    long: [Tray<{ LONG_TRAY.0 / 8 }>; LONG_TRAY.1],
 }
 
 /// What is shown in one turn of any communicator.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Tray<const WORDS: usize = { TRAY / 8 }> {
+    head: Head,
+    payload: [AtomicU64; WORDS],
+}
+
+/// The line before a tray's payload.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Head {
     mark: AtomicU64,
     note: AtomicU64,
-    unused: [AtomicU64; 6],
-    payload: [AtomicU64; WORDS],
 }
 
 /// What one of two members shows in a turn in which both show something: one of two that they swap.
@@ -250,16 +262,10 @@ impl Slot {
         self.payload.as_ptr().cast::<u8>().cast_mut()
     }
 
-    /// Owner: says where more than [`INLINE`] bytes lie in its scratch memory.
+    /// Owner: says where more than [`INLINE`] bytes lie: in its scratch memory, or as [`place_of`] has it.
     #[inline]
-    pub fn set_place(&self, offset: u64) {
-        self.payload[0].store(offset, Ordering::Relaxed);
-    }
-
-    /// Owner: says where the bytes lie in the scratch memory of the first or second of two members.
-    #[inline]
-    pub fn set_place_of(&self, member: usize, offset: u64) {
-        self.payload[0].store([FIRST, SECOND][member % 2] | offset, Ordering::Relaxed);
+    pub fn set_place(&self, place: u64) {
+        self.payload[0].store(place, Ordering::Relaxed);
     }
 
     /// Where the bytes lie, not checked yet, and in which member's scratch memory, if not the owner's.
@@ -278,25 +284,30 @@ impl Slot {
 impl<const WORDS: usize> Default for Tray<WORDS> {
     fn default() -> Self {
         Tray {
-            mark: AtomicU64::default(),
-            note: AtomicU64::default(),
-            unused: Default::default(),
+            head: Head::default(),
             payload: std::array::from_fn(|_| AtomicU64::default()),
         }
     }
 }
 
 impl Trays {
-    /// The tray of `turn`.
+    /// The tray of `turn` for `len` bytes, up to [`LONG_TRAY`]: its number, its head and its payload.
     #[inline]
-    pub fn tray(&self, turn: u64) -> &Tray {
-        &self.trays[turn as usize % SLOTS]
+    pub fn tray(&self, turn: u64, len: usize) -> (usize, &Head, *mut u8) {
+        if len <= TRAY {
+            let index = turn as usize % SLOTS;
+            let tray = &self.short[index];
+            return (index, &tray.head, tray.payload());
+        }
+        let index = turn as usize % LONG_TRAY.1;
+        let tray = &self.long[index];
+        (SLOTS + index, &tray.head, tray.payload())
     }
 
-    /// Owner: gets the memory of all trays from the kernel, once rather than in each of the first turns.
+    /// Owner: gets the memory of all short trays from the kernel, once rather than in each of the first turns.
     pub fn touch(&self) {
-        for tray in &self.trays {
-            for word in [&tray.mark, &tray.payload[TRAY / 8 - 1]] {
+        for tray in &self.short {
+            for word in [&tray.head.mark, &tray.payload[TRAY / 8 - 1]] {
                 word.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
@@ -311,13 +322,19 @@ pub fn room(context: usize) -> (usize, usize) {
     (first, if context < WIDE { ROOM.0 } else { ROOM.1 })
 }
 
+/// The place of bytes in the scratch memory of the first or second of two members.
+#[inline]
+pub fn place_of(member: usize, offset: u64) -> u64 {
+    [FIRST, SECOND][member % 2] | offset
+}
+
 /// The mark of `turn` of context number `context`.
 #[inline]
 pub fn mark(context: u16, turn: u64) -> u64 {
     u64::from(context) << 48 | turn & ((1 << 48) - 1)
 }
 
-impl<const WORDS: usize> Tray<WORDS> {
+impl Head {
     /// Owner: shows what it has put into the payload. It has seen all who read what the tray showed before be through with
     /// that.
     #[inline]
@@ -331,8 +348,16 @@ impl<const WORDS: usize> Tray<WORDS> {
     pub fn look(&self, mark: u64) -> Option<Note> {
         (self.mark.load(Ordering::Acquire) == mark).then(|| Note::of(self.note.load(Ordering::Relaxed)))
     }
+}
 
-    /// The payload, [`TRAY`] bytes, or [`SWAP`].
+impl<const WORDS: usize> Tray<WORDS> {
+    /// What says whether it shows something.
+    #[inline]
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// The payload, [`TRAY`] bytes, [`LONG_TRAY`], or [`SWAP`].
     #[inline]
     pub fn payload(&self) -> *mut u8 {
         self.payload.as_ptr().cast::<u8>().cast_mut()
@@ -385,29 +410,17 @@ impl Place<u8> {
     }
 }
 
-impl Deref for Place<Board> {
-    type Target = Board;
-    #[inline]
-    fn deref(&self) -> &Board {
-        // SAFETY: `new`'s promise; a board is all atomics, for which zero is valid.
-        unsafe { self.0.as_ref() }
-    }
-}
+/// What is all atomics, for which zero is valid.
+pub trait Atomics {}
+impl Atomics for Board {}
+impl Atomics for Swap {}
+impl Atomics for Trays {}
 
-impl Deref for Place<Swap> {
-    type Target = Swap;
+impl<T: Atomics> Deref for Place<T> {
+    type Target = T;
     #[inline]
-    fn deref(&self) -> &Swap {
-        // SAFETY: as for boards.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Deref for Place<Trays> {
-    type Target = Trays;
-    #[inline]
-    fn deref(&self) -> &Trays {
-        // SAFETY: as for boards.
+    fn deref(&self) -> &T {
+        // SAFETY: `new`'s promise.
         unsafe { self.0.as_ref() }
     }
 }
@@ -430,7 +443,7 @@ mod tests {
         assert_eq!(board.slot(5).turn().load(Ordering::Acquire), 5);
         assert_eq!((board.slot(5).note(), board.slot(5).place()), (note, (99, None)));
         for member in [0, 1] {
-            board.slot(5).set_place_of(member, 99);
+            board.slot(5).set_place(place_of(member, 99));
             assert_eq!(board.slot(5).place(), (99, Some(member)));
         }
         assert_eq!(board.slot(6).turn().load(Ordering::Acquire), 0);
@@ -454,24 +467,25 @@ mod tests {
     #[test]
     fn a_tray_shows_one_turn_of_one_context() {
         let trays = Box::<Trays>::default();
-        let (note, tray) = (
-            Note {
-                tag: 4,
-                len: 2048,
-                far: false,
-            },
-            trays.tray(5),
-        );
-        tray.show(mark(7, 5), note);
-        assert_eq!(tray.look(mark(7, 5)), Some(note));
-        assert_eq!(
-            [mark(7, 21), mark(6, 5), mark(8, 5)].map(|other| tray.look(other)),
-            [None; 3]
-        );
-        assert_eq!(trays.tray(6).look(mark(7, 6)), None);
-        trays.touch();
-        assert_eq!(tray.look(mark(7, 5)), Some(note));
-        assert_eq!(tray.payload().addr() - std::ptr::from_ref(tray).addr(), 64);
+        let note = Note {
+            tag: 4,
+            len: 2048,
+            far: false,
+        };
+        for (len, again) in [(TRAY, SLOTS), (TRAY + 1, LONG_TRAY.1)] {
+            let (index, head, payload) = trays.tray(5, len);
+            head.show(mark(7, 5), note);
+            assert_eq!(head.look(mark(7, 5)), Some(note));
+            assert_eq!(
+                [mark(7, 21), mark(6, 5), mark(8, 5)].map(|other| head.look(other)),
+                [None; 3]
+            );
+            assert_eq!(trays.tray(6, len).1.look(mark(7, 6)), None);
+            assert_eq!(trays.tray(5 + again as u64, len).0, index);
+            trays.touch();
+            assert_eq!(head.look(mark(7, 5)), Some(note));
+            assert_eq!(payload.addr() - std::ptr::from_ref(head).addr(), 64);
+        }
         assert_eq!((size_of::<Tray>(), size_of::<Trays>() % 4096), (64 + TRAY, 0));
     }
 }
@@ -522,7 +536,7 @@ mod models {
     fn loom_a_tray_goes_from_one_context_to_another() {
         loom::model(|| {
             // The note stands for the payload; each context has a board of its own for its reader.
-            let shared = Arc::new((<Tray>::default(), [Board::default(), Board::default()]));
+            let shared = Arc::new((Head::default(), [Board::default(), Board::default()]));
             let reader = {
                 let shared = shared.clone();
                 loom::thread::spawn(move || {
@@ -566,8 +580,8 @@ mod models {
                         len: 8,
                         far: false,
                     };
-                    mine.show(mark(0, turn as u64), note);
-                    while theirs.look(mark(0, turn as u64)).is_none() {
+                    mine.head.show(mark(0, turn as u64), note);
+                    while theirs.head.look(mark(0, turn as u64)).is_none() {
                         loom::thread::yield_now();
                     }
                     let read = theirs.payload[0].load(Ordering::Relaxed);

@@ -8,7 +8,6 @@ use super::choice::Case;
 use super::machine::{self, Operation};
 use super::signature::{Call, Signature};
 use super::{next_started_tag, plan};
-use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::engine::CAREFUL;
@@ -170,8 +169,7 @@ pub fn bcast_at_once(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8,
         near,
         learns: None,
     };
-    let data = Buffer::bytes(row.0, row.1);
-    Some(moves::bcast(hold, at, root, &data).inspect_err(|_| boards.give_up(hold, comm)))
+    Some(moves::bcast_row(hold, at, root, row).inspect_err(|_| boards.give_up(hold, comm)))
 }
 
 #[inline]

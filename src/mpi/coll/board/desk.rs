@@ -4,7 +4,7 @@
 use super::Boards;
 use super::learnt::Paces;
 use super::started::Started;
-use crate::shm::board::{Board, Place, SCRATCH, SLOTS};
+use crate::shm::board::{Board, Place, SCRATCH, TRAYS};
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ pub struct Desk {
     /// Pieces of scratch memory that somebody may still read, by address.
     lying: Vec<Piece>,
     /// The turn that each tray showed last, and of which communicator.
-    pub trays: [Option<(u64, Rc<Boards>)>; SLOTS],
+    pub trays: [Option<(u64, Rc<Boards>)>; TRAYS],
     /// Nonblocking operations under way.
     pub started: Vec<Started>,
     /// Room for blocks on their way through the cache; whoever uses it takes it and brings it back.

@@ -436,20 +436,25 @@ impl<'a> Turn<'a> {
             len: len as u32,
             far,
         };
-        if len <= INLINE {
-            fill(slot.payload());
+        let mine = &boards.members[boards.me];
+        let (to, head, place) = if len <= INLINE {
+            (slot.payload(), None, None)
         } else if let Some((swap, mark)) = self.swapped(boards.me).filter(|_| len <= SWAP) {
-            fill(swap.payload());
-            swap.show(mark, note);
-            self.say_swapped(slot);
-        } else if let Some((tray, mark)) = self.tray(hold, len) {
-            fill(tray.payload());
-            tray.show(mark, note);
-            slot.set_place((tray.payload().addr() - boards.members[boards.me].scratch.address().addr()) as u64);
+            (swap.payload(), Some((swap.head(), mark)), self.swapped_place())
+        } else if let Some((head, payload, mark)) = self.tray(hold, len) {
+            let place = (payload.addr() - mine.scratch.address().addr()) as u64;
+            (payload, Some((head, mark)), Some(place))
         } else {
             let at = self.room(hold, len)?;
-            slot.set_place(at as u64);
-            fill(boards.members[boards.me].scratch.address().wrapping_add(at));
+            (mine.scratch.address().wrapping_add(at), None, Some(at as u64))
+        };
+        fill(to);
+        if let Some((head, mark)) = head {
+            head.show(mark, note);
+        }
+        // Readers of what the head shows look here too: it is written last.
+        if let Some(place) = place {
+            slot.set_place(place);
         }
         slot.show(self.number, note);
         Ok(())

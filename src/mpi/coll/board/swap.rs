@@ -8,7 +8,7 @@
 use super::{Turn, Where};
 use crate::mpi::comm::Comm;
 use crate::mpi::world::Hold;
-use crate::shm::board::{Place, Slot, Swap, mark};
+use crate::shm::board::{Place, Swap, mark, place_of};
 use std::cell::Cell;
 
 /// What the two members of a communicator swap.
@@ -65,13 +65,12 @@ impl<'a> Turn<'a> {
         Some((&swaps.at[which], mark(swaps.context, self.number)))
     }
 
-    /// Says in `slot` where this rank shows what it swaps.
+    /// Where this rank shows what it swaps, as its slot says it.
     #[inline]
-    pub(super) fn say_swapped(&self, slot: &Slot) {
-        if let (Some(swaps), Some(mine)) = (&self.boards.swaps, self.swap) {
-            let scratch = self.boards.members[mine].scratch.address().addr();
-            slot.set_place_of(mine, (swaps.at[mine].payload().addr() - scratch) as u64);
-        }
+    pub(super) fn swapped_place(&self) -> Option<u64> {
+        let (swaps, mine) = (self.boards.swaps.as_ref()?, self.swap?);
+        let scratch = self.boards.members[mine].scratch.address().addr();
+        Some(place_of(mine, (swaps.at[mine].payload().addr() - scratch) as u64))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::fail;
 use crate::mpi::coll::signature;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
-use crate::shm::board::{INLINE, SLOTS, SWAP, TRAY, Tray, mark};
+use crate::shm::board::{Head, INLINE, LONG_TRAY, SWAP, mark};
 use crate::shm::sync::Ordering;
 use std::rc::Rc;
 
@@ -38,24 +38,23 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The tray for the `len` bytes that this rank shows, more than [`INLINE`], and the turn's mark.
+    /// The tray for the `len` bytes that this rank shows, more than [`INLINE`]: its head, its payload, and the turn's mark.
     #[inline]
-    pub(super) fn tray(&self, hold: &mut Hold, len: usize) -> Option<(&'a Tray, u64)> {
+    pub(super) fn tray(&self, hold: &mut Hold, len: usize) -> Option<(&'a Head, *mut u8, u64)> {
         let boards = self.boards;
-        let context = boards.trays.filter(|_| len <= TRAY)?;
+        let context = boards.trays.filter(|_| len <= LONG_TRAY.0)?;
+        let mine = &boards.members[boards.me].trays;
         if hold.desk.trays.iter().all(Option::is_none) {
-            boards.members[boards.me].trays.touch();
+            mine.touch();
         }
-        let last = &mut hold.desk.trays[self.number as usize % SLOTS];
+        let (index, head, payload) = mine.tray(self.number, len);
+        let last = &mut hold.desk.trays[index];
         match last {
             Some((turn, other)) if other.through() < *turn && other.look_through() < *turn => return None,
             Some((turn, other)) if Rc::ptr_eq(other, boards) => *turn = self.number,
             _ => *last = Some((self.number, boards.clone())),
         }
-        Some((
-            boards.members[boards.me].trays.tray(self.number),
-            mark(context, self.number),
-        ))
+        Some((head, payload, mark(context, self.number)))
     }
 
     /// What `from` shows in its tray or swaps, if it is `len` bytes for this call and comes soon.
@@ -65,21 +64,21 @@ impl<'a> Turn<'a> {
             return None;
         }
         if let Some((swap, mark)) = self.swapped(from as usize).filter(|_| len <= SWAP) {
-            return self.glance_at(swap, mark, from, len);
+            return self.glance_at((swap.head(), mark), swap.payload(), from, len);
         }
-        let context = self.boards.trays.filter(|_| len <= TRAY)?;
-        let member = &self.boards.members[from as usize];
-        self.glance_at(member.trays.tray(self.number), mark(context, self.number), from, len)
+        let context = self.boards.trays.filter(|_| len <= LONG_TRAY.0)?;
+        let (_, head, payload) = self.boards.members[from as usize].trays.tray(self.number, len);
+        self.glance_at((head, mark(context, self.number)), payload, from, len)
     }
 
     #[inline]
-    fn glance_at<const WORDS: usize>(&self, tray: &Tray<WORDS>, mark: u64, from: u32, len: usize) -> Option<View> {
+    fn glance_at(&self, (head, mark): (&Head, u64), payload: *mut u8, from: u32, len: usize) -> Option<View> {
         let slot = self.boards.members[from as usize].board.slot(self.number);
         for look in 1..=self.boards.glances() {
-            if let Some(note) = tray.look(mark) {
+            if let Some(note) = head.look(mark) {
                 let fits = note.len as usize == len && !note.far && !signature::differ(self.tag, note.tag);
                 return fits.then(|| View {
-                    data: tray.payload().cast_const(),
+                    data: payload.cast_const(),
                     len,
                     far: None,
                     from,
@@ -98,6 +97,7 @@ impl<'a> Turn<'a> {
 mod tests {
     use super::super::tests::{ANY, Step, What, job, take};
     use crate::mpi::comm::create;
+    use crate::shm::board::SLOTS;
     use std::rc::Rc;
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }
                 // The root shows something in the same turn of each.
-                for count in [29, 300, 512, 513] {
+                for count in [29, 300, 512, 513, 4096, 4097] {
                     for (seed, comm) in comms.iter().enumerate() {
                         let step = Step {
                             what: What::Bcast,
@@ -124,8 +124,10 @@ mod tests {
                         take(&mut hold, comm, step);
                     }
                 }
-                let used = hold.desk.trays.iter().flatten().count();
-                assert_eq!(used > 0, trays == 1 && rank == 0);
+                let (short, long) = hold.desk.trays.split_at(SLOTS);
+                for kind in [short, long] {
+                    assert_eq!(kind.iter().any(Option::is_some), trays == 1 && rank == 0);
+                }
             });
         }
     }
