@@ -1,16 +1,35 @@
 /* How well nonblocking collectives run beside computation, by the method of the OSU benchmarks: the operation alone
  * takes `pure`; then a computation of about that length is done between its start and the wait for its end. Columns:
  * size, overall time, computation, pure time (us), and the part of the pure time that was hidden (percent).
- * First argument: ibarrier, iallreduce, ibcast or ialltoall; then the options of the other benchmarks. */
+ * First argument: ibarrier, iallreduce, ibcast or ialltoall, or pbarrier ... for persistent ones; then the options of the
+ * other benchmarks. */
 #include "common.h"
 
 enum { ROUNDS_OF_WORK = 64 };
 static float work[ROUNDS_OF_WORK][ROUNDS_OF_WORK];
 static volatile float sink;
 
+static MPI_Request kept = MPI_REQUEST_NULL;
+
+/* Makes the persistent request. */
+static void keep(const char *what, void *in, void *out, size_t bytes)
+{
+    MPI_Comm comm = MPI_COMM_WORLD;
+    if (!strcmp(what, "pbarrier"))
+        MPI_Barrier_init(comm, MPI_INFO_NULL, &kept);
+    else if (!strcmp(what, "pallreduce"))
+        MPI_Allreduce_init(in, out, (int)(bytes / sizeof(float)), MPI_FLOAT, MPI_SUM, comm, MPI_INFO_NULL, &kept);
+    else if (!strcmp(what, "pbcast"))
+        MPI_Bcast_init(in, (int)bytes, MPI_CHAR, 0, comm, MPI_INFO_NULL, &kept);
+    else
+        MPI_Alltoall_init(in, (int)bytes, MPI_CHAR, out, (int)bytes, MPI_CHAR, comm, MPI_INFO_NULL, &kept);
+}
+
 static void start(const char *what, void *in, void *out, size_t bytes, MPI_Request *request)
 {
-    if (!strcmp(what, "ibarrier"))
+    if (kept != MPI_REQUEST_NULL)
+        MPI_Start(request);
+    else if (!strcmp(what, "ibarrier"))
         MPI_Ibarrier(MPI_COMM_WORLD, request);
     else if (!strcmp(what, "iallreduce"))
         MPI_Iallreduce(in, out, (int)(bytes / sizeof(float)), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, request);
@@ -37,19 +56,21 @@ int main(int argc, char **argv)
     static const Benchmark benchmark = {"MPI Nonblocking Collective Overlap Test",
         "Size        Overall(us)       Compute(us)    Pure Comm.(us)        Overlap(%)", NULL, "mix",
         {.min = 1, .max = 1 << 20, .iterations = 1000, .iterations_large = 100, .warmup = 100, .warmup_large = 10}};
-    const char *what = argc > 1 && argv[1][0] == 'i' ? argv[1] : "iallreduce";
-    if (argc > 1 && argv[1][0] == 'i') {
+    const char *what = argc > 1 && strchr("ip", argv[1][0]) ? argv[1] : "iallreduce";
+    if (argc > 1 && what == argv[1]) {
         argv[1] = argv[0];
         argc--, argv++;
     }
     begin(&argc, &argv, &benchmark, MPI_THREAD_SINGLE);
-    size_t each = !strcmp(what, "ialltoall") ? (size_t)ranks : 1;
+    size_t each = !strcmp(what + 1, "alltoall") ? (size_t)ranks : 1;
     void *in = buffer(options.max * each), *out = buffer(options.max * each);
     for (size_t size = options.min; size <= options.max; size = next_size(size)) {
         double pure = 0, overall = 0, busy = 0;
+        if (what[0] == 'p')
+            keep(what, in, out, size);
         for (int overlapped = 0; overlapped < 2; overlapped++)
             for (int i = -warmup(size); i < iterations(size); i++) {
-                MPI_Request request;
+                MPI_Request request = kept;
                 MPI_Barrier(MPI_COMM_WORLD);
                 double from = MPI_Wtime(), computed = 0;
                 start(what, in, out, size, &request);
@@ -72,7 +93,9 @@ int main(int argc, char **argv)
         double hidden = 100 * (1 - (all[0] - all[1]) / all[2]);
         double values[4] = {all[0], all[1], all[2], hidden < 0 ? 0 : hidden > 100 ? 100 : hidden};
         row(size, values, 4);
-        if (!strcmp(what, "ibarrier"))
+        if (kept != MPI_REQUEST_NULL)
+            MPI_Request_free(&kept);
+        if (!strcmp(what + 1, "barrier"))
             break;
     }
     return end();

@@ -13,7 +13,6 @@ use super::op::op as find_op;
 use super::types::*;
 use crate::fail;
 use crate::mpi::coll::call::{self, Task};
-use crate::mpi::coll::persistent_tag;
 use crate::mpi::coll::plan::{Blocks, Data, Reduction, Root};
 use crate::mpi::coll::signature::Call;
 use crate::mpi::comm::Comm;
@@ -62,12 +61,10 @@ pub fn keep(
 ) -> c_int {
     on_comm(name, comm, |hold, comm| {
         slice_mut(request, 1, "request")?;
-        let operation = persistent::Operation::Collective {
-            operation: Rc::new(task(hold, comm)?.plan(hold, comm)),
-            tag: persistent_tag(comm),
-            gift: hold.noted(),
-        };
-        let key = persistent::create(hold, operation)?;
+        let task = task(hold, comm)?;
+        let gift = hold.noted();
+        let kept = call::keep(hold, comm, task)?;
+        let key = persistent::create(hold, persistent::Operation::Collective { kept, gift })?;
         store(request, "request", Object::Request.handle(key))
     })
 }

@@ -24,7 +24,7 @@ pub struct Context {
     number: Cell<u16>,
     /// Blocking collective operations, or rounds of them, so far on the communicator.
     turns: Cell<u64>,
-    /// The same of nonblocking ones.
+    /// The same of nonblocking ones, or of a persistent one.
     started: Cell<u64>,
     segment: Arc<Segment>,
 }

@@ -42,15 +42,16 @@ pub const INLINE: usize = 8 * WORDS;
 const WORDS: usize = 14;
 /// Bytes of a rank's scratch memory for what is too long for a slot: twice 256 KiB and tables of where which block lies.
 pub const SCRATCH: usize = 2 * ((256 << 10) + (4 << 10));
-/// Contexts, from the first on, that have a second board: for nonblocking operations.
+/// Contexts, from the first on, that have a second board: for nonblocking operations. As many boards more are for persistent ones.
 pub const STARTED: usize = 256;
-/// Those of them, from the first on, that have a wide room each, behind the scratch memory: those of one communicator must
+/// Those of either, from the first on, that have a wide room each, behind the scratch memory: those of one communicator must
 /// never wait for another's.
 pub const WIDE: usize = 16;
-/// Bytes of a wide room, and of the narrow one of the other contexts.
+/// Bytes of a wide room, and of the narrow one of the others.
 pub const ROOM: (usize, usize) = (SCRATCH, SLOTS << 10);
 /// Bytes of all rooms.
-pub const ROOMS: usize = WIDE * ROOM.0 + (STARTED - WIDE) * ROOM.1;
+pub const ROOMS: usize = 2 * HALF;
+const HALF: usize = WIDE * ROOM.0 + (STARTED - WIDE) * ROOM.1;
 /// Bytes of payload in a short tray.
 pub const TRAY: usize = 1 << 10;
 /// Bytes of payload in a long one, and how many of these there are: lines that come back soon are still at hand.
@@ -314,12 +315,11 @@ impl Trays {
     }
 }
 
-/// The room of context number `context`, of those that have a second board: its place behind the beginning of scratch memory,
-/// and its bytes.
-pub fn room(context: usize) -> (usize, usize) {
-    let narrow = context.saturating_sub(WIDE);
-    let first = SCRATCH + context.min(WIDE) * ROOM.0 + narrow * ROOM.1;
-    (first, if context < WIDE { ROOM.0 } else { ROOM.1 })
+/// The room of the second board number `index`: its place behind the beginning of scratch memory, and its bytes.
+pub fn room(index: usize) -> (usize, usize) {
+    let (half, index) = (index / STARTED, index % STARTED);
+    let first = SCRATCH + half * HALF + index.min(WIDE) * ROOM.0 + index.saturating_sub(WIDE) * ROOM.1;
+    (first, if index < WIDE { ROOM.0 } else { ROOM.1 })
 }
 
 /// The place of bytes in the scratch memory of the first or second of two members.

@@ -1,13 +1,13 @@
 //! Where everything lies in a job's segment, computed from the number of ranks alone.
 //!
 //! ```text
-//! | JobHeader 4K | contexts 768K | RankBlock 4K x P
+//! | JobHeader 4K | contexts 776K | RankBlock 4K x P
 //! | for each receiver: credits, slots, byte rings, shuttles, one of each per sender (first touched by the receiver)
 //! | for each sender:   marks 4K, cells 1M                             (first touched by the sender)
 //! | for each sender:   offers 2M
 //! | fates 128K | for each rank: votes 1M
-//! | for each rank:     a board 2176 bytes for each of 8192 contexts, another for the first 256, scratch 512K,
-//! |                    rooms 12M, trays 84K, what two ranks swap 8M (first touched by the rank)
+//! | for each rank:     a board 2176 bytes for each of 8192 contexts, another for the first 256 and for 256 persistent operations,
+//! |                    scratch 512K, rooms 24M, trays 84K, what two ranks swap 8M (first touched by the rank)
 //! | for each rank:     what it counts when it is profiled (profile.rs)
 //! | for each rank:     zone: memory it shares on demand (zone.rs)
 //! ```
@@ -29,6 +29,8 @@ use std::ops::Range;
 pub const PAGE: usize = 4096;
 /// Communicator contexts of a job.
 pub const CONTEXTS: usize = 1 << 15;
+/// Behind them, contexts of persistent collective operations, which send no messages.
+pub const KEPT: usize = STARTED;
 /// Those of them, from the first on, that have boards: more communicators at a time are seldom, and boards make the mapping
 /// long.
 pub const BOARDED: usize = 1 << 13;
@@ -75,8 +77,19 @@ pub struct Layout {
 const POOL: usize = PAGE + CELLS * CELL;
 const VOTE_TABLE: usize = CONTEXTS * VOTES * size_of::<Vote>();
 const OFFER_TABLE: usize = OFFERS * size_of::<Offer>();
-const BOARDS: usize = (BOARDED + STARTED) * size_of::<Board>();
+const BOARDS: usize = (BOARDED + STARTED + KEPT) * size_of::<Board>();
+/// Entries of the table of contexts.
+pub const ENTRIES: usize = CONTEXTS + KEPT;
 const SHOWN: usize = BOARDS + REACH;
+
+/// The number of the second board of `context`, and of its room, if it has one.
+pub fn second(context: usize) -> Option<usize> {
+    match context {
+        ..STARTED => Some(context),
+        CONTEXTS..ENTRIES => Some(context - CONTEXTS + STARTED),
+        _ => None,
+    }
+}
 
 impl Layout {
     /// The layout for `ranks` (1 to [`MAX_RANKS`]) ranks.
@@ -92,7 +105,7 @@ impl Layout {
         let bytes = 1 << (ring - slots).ilog2();
         let (slots, ring) = (slots / size_of::<Slot>(), slots + bytes);
         let contexts = PAGE;
-        let blocks = contexts + CONTEXTS * size_of::<Context>();
+        let blocks = contexts + (ENTRIES * size_of::<Context>()).next_multiple_of(PAGE);
         let rings = blocks + p * PAGE;
         let shuttle = match p {
             2..=SMALL => SHUTTLES_PER_RANK / p.next_power_of_two(),
@@ -189,13 +202,16 @@ impl Layout {
         self.offers + owner as usize * OFFER_TABLE
     }
 
-    /// `owner`'s board for `context`, the one for nonblocking operations if `started`, if there is one.
+    /// `owner`'s board for `context`, the one for nonblocking and persistent operations if `started`, if there is one.
     pub fn board(&self, owner: u32, context: usize, started: bool) -> Option<usize> {
-        let (first, number) = if started { (BOARDED, STARTED) } else { (0, BOARDED) };
-        (context < number).then(|| self.boards(owner) + (first + context) * size_of::<Board>())
+        let index = match started {
+            true => BOARDED + second(context)?,
+            false => Some(context).filter(|&context| context < BOARDED)?,
+        };
+        Some(self.boards(owner) + index * size_of::<Board>())
     }
 
-    /// `owner`'s boards, one for each of [`BOARDED`] contexts and then one for each of [`STARTED`]; its scratch memory
+    /// `owner`'s boards, one for each of [`BOARDED`] contexts and then the second ones; its scratch memory
     /// with the rooms of the latter and its trays lies behind.
     pub fn boards(&self, owner: u32) -> usize {
         self.boards + owner as usize * SHOWN

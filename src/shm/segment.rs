@@ -6,11 +6,11 @@
 #![allow(unsafe_code)]
 
 use super::bell::{Barriers, Bell};
-use super::board::{Board, Place};
+use super::board::{Board, Place, WIDE};
 use super::context::{Context, REUSED};
 use super::doing::Doing;
 use super::fate::{Fate, VOTES, Vote};
-use super::layout::{CONTEXTS, Layout, MAX_RANKS, PAGE};
+use super::layout::{CONTEXTS, ENTRIES, KEPT, Layout, MAX_RANKS, PAGE};
 use super::offer::{OFFERS, Offer};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::waiting::Waiting;
@@ -524,6 +524,12 @@ impl Segment {
             .inspect(|&context| self.fate(context).begin())
     }
 
+    /// Claims a free context for a persistent operation, with a `wide` room or a narrow one; `None` when all are taken.
+    pub fn claim_kept(&self, holders: u32, wide: bool) -> Option<u16> {
+        let mut all = if wide { 0..WIDE } else { WIDE..KEPT };
+        all.find_map(|index| Some((CONTEXTS + index) as u16).filter(|&context| self.context(context).claim(holders)))
+    }
+
     /// The turns of collective operations that came before in lives of `context`, which the caller holds.
     pub fn turns_before(&self, context: u16) -> u64 {
         self.context(context).turns_before()
@@ -541,8 +547,8 @@ impl Segment {
     }
 
     fn context(&self, context: u16) -> &Context {
-        let index = usize::from(context) % CONTEXTS;
-        // SAFETY: the table of CONTEXTS entries, all atomics, lies within the mapping.
+        let index = usize::from(context) % ENTRIES;
+        // SAFETY: the table of ENTRIES entries, all atomics, lies within the mapping.
         unsafe { self.at::<Context>(self.layout.contexts()).add(index).as_ref() }
     }
 

@@ -141,7 +141,7 @@ cvars! {
     board_direct "BOARD_DIRECT" 32768 0..=65536 job
         "bytes for others up to which a scatter shows them, and where each rank has a CPU an allgather or alltoall";
     board_started "BOARD_STARTED" 1048576 0..=1152921504606846976 job
-        "bytes of a rank up to which a nonblocking collective of one of the first 16 communicators goes by boards, in pieces of BOARD_MAX, of one of the next 240 up to 1024; 0: by messages";
+        "bytes of a rank up to which a nonblocking collective of one of the first 16 communicators goes by boards, in pieces of BOARD_MAX, of one of the next 240 up to 1024; of persistent ones 16 and 240 at a time; 0: by messages";
     board_trays "BOARD_TRAYS" 1 0..=1 job
         "1: what a rank shows on a board and is too long for a slot lies behind its own mark if it has up to 16384 bytes; 0: in scratch memory, where the slot says";
     board_swap "BOARD_SWAP" 1 0..=1 job

@@ -3,11 +3,12 @@
 
 use super::args::{Blocks, Data, Reduction, Root, reduction_signature};
 use super::board::reductions::{self, Elements};
-use super::board::{self, AT_ONCE, Boards, Learns, Where, long, long_reductions, moves, started};
+use super::board::started::{self, Plan};
+use super::board::{self, AT_ONCE, Boards, Learns, Where, kept, long, long_reductions, moves};
 use super::choice::Case;
 use super::machine::{self, Operation};
 use super::signature::{Call, Signature};
-use super::{next_started_tag, plan};
+use super::{next_started_tag, persistent_tag, plan};
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::engine::CAREFUL;
@@ -106,15 +107,65 @@ pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
 /// # Errors
 /// As [`machine::start`]; `Other`: a member is in another call.
 pub fn begin(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<RequestKey> {
-    if let Some(signature) = started::signature(hold, comm, &task) {
-        return started::start(hold, comm, task, signature);
+    if let Some(boards) = board::of_started(hold, comm)
+        && let Some(signature) = started::signature(hold, boards, &task)
+    {
+        let tag = signature.tag(next_started_tag(comm));
+        let plan = Plan::new(hold, (comm, boards), task, tag, None);
+        return started::start(hold, plan);
     }
     let operation = task.plan(hold, comm);
     machine::start(hold, Rc::new(operation), next_started_tag(comm))
 }
 
+/// A persistent operation, ready to be started any number of times.
+#[derive(Clone)]
+pub enum Kept {
+    /// By boards of its own.
+    Boards(Rc<Plan>),
+    /// As a schedule, with this tag.
+    Schedule(Rc<Operation>, i32),
+}
+
+/// Makes `task` a persistent operation. Collective.
+///
+/// # Errors
+/// As [`perform`].
+pub fn keep(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<Kept> {
+    let tag = persistent_tag(comm);
+    Ok(match kept::claim(hold, comm, &task)? {
+        Some((boards, context, signature)) => {
+            let (tag, context) = (signature.tag(tag), Some(Box::new(context)));
+            Kept::Boards(Rc::new(Plan::new(hold, (comm, &boards), task, tag, context)))
+        }
+        None => Kept::Schedule(Rc::new(task.plan(hold, comm)), tag),
+    })
+}
+
+impl Kept {
+    /// Starts it and returns its request. Members may start several persistent operations in different orders.
+    ///
+    /// # Errors
+    /// As [`begin`].
+    pub fn start(self, hold: &mut Hold) -> Result<RequestKey> {
+        match self {
+            Kept::Boards(plan) => started::start_kept(hold, plan),
+            Kept::Schedule(operation, tag) => machine::start(hold, operation, tag),
+        }
+    }
+
+    /// Its communicator.
+    pub fn comm(&self) -> &Rc<Comm> {
+        match self {
+            Kept::Boards(plan) => &plan.comm,
+            Kept::Schedule(operation, _) => &operation.comm,
+        }
+    }
+}
+
 /// Bytes that a rank shows at most in a task of `size` ranks, and what the task says of itself; `None` for one that cannot go by
 /// boards without waiting, or that shows nothing. All members decide alike.
+#[inline(always)]
 pub fn shown(task: &Task, size: usize) -> Option<(usize, Signature)> {
     let shown = match task {
         Task::Barrier(_) => 0,

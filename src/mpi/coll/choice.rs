@@ -5,7 +5,7 @@
 //! A row of the table says up to how many bytes the operation is shown on the boards, in pieces of `near` bytes where it
 //! goes in pieces, up to how many it is shown or offered as the ranks learn what is quicker, and up to how many it is offered,
 //! to be copied once; what is longer still becomes a schedule, and so does what is persistent, or of more ranks than use boards.
-//! Nonblocking operations are shown up to one bound for all (`NEARMPI_BOARD_STARTED`), and become schedules above.
+//! Nonblocking and persistent operations are shown up to one bound for all (`NEARMPI_BOARD_STARTED`), and become schedules above.
 
 use super::board::{AT_ONCE, MOST};
 use super::machine::is_crowded;

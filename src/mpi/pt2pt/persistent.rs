@@ -8,7 +8,7 @@ use super::partitioned::{self, Incoming, Outgoing};
 use super::{Mode, address, glance, ibsend, irecv, isend, send_row};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
-use crate::mpi::coll::machine::{self, Operation as Collective};
+use crate::mpi::coll::call::Kept;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::request::{Kind, Request, RequestKey};
@@ -52,12 +52,10 @@ pub enum Operation {
         /// Tag or ANY_TAG.
         tag: i32,
     },
-    /// Runs a collective operation with the tag it was given when it was made.
+    /// Starts a collective operation.
     Collective {
         /// What is done.
-        operation: Rc<Collective>,
-        /// Tag.
-        tag: i32,
+        kept: Kept,
         /// What a start gives to the others, if that is counted.
         gift: Gift,
     },
@@ -74,7 +72,7 @@ pub enum Operation {
 pub fn create(hold: &mut Hold, operation: Operation) -> Result<RequestKey> {
     let comm = match &operation {
         Operation::Send { comm, .. } | Operation::Recv { comm, .. } => comm.clone(),
-        Operation::Collective { operation, .. } => operation.comm.clone(),
+        Operation::Collective { kept, .. } => kept.comm().clone(),
         Operation::PartitionedSend(send) => send.comm().clone(),
         Operation::PartitionedRecv(recv) => recv.comm().clone(),
     };
@@ -124,9 +122,9 @@ pub fn start(hold: &mut Hold, key: RequestKey) -> Result<()> {
             source,
             tag,
         } => irecv(hold, &comm, Plane::PointToPoint, buffer, source, tag)?,
-        Operation::Collective { operation, tag, gift } => {
-            hold.hand_out(&operation.comm, &gift);
-            machine::start(hold, operation, tag)?
+        Operation::Collective { kept, gift } => {
+            hold.hand_out(kept.comm(), &gift);
+            kept.start(hold)?
         }
         Operation::PartitionedSend(send) => partitioned::start_send(hold, &send)?,
         Operation::PartitionedRecv(recv) => partitioned::start_recv(hold, key, &recv)?,

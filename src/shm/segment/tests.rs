@@ -1,6 +1,8 @@
 //! The segment, its header and contexts.
 
 use super::*;
+use crate::shm::board::{ROOMS, SCRATCH, STARTED, room};
+use crate::shm::layout::second;
 
 #[test]
 fn what_one_mapping_writes_another_sees() {
@@ -50,4 +52,28 @@ fn a_context_is_free_again_when_its_last_holder_lets_go() {
     segment.release_context(first, 5);
     assert_eq!(segment.claim_context(1), Some(first));
     assert_eq!(segment.turns_before(first), 7);
+    // Those of persistent operations are others, the lowest of which is taken.
+    assert_eq!(
+        [false, true, true].map(|wide| segment.claim_kept(1, wide)),
+        [32784, 32768, 32769].map(Some)
+    );
+    segment.release_context(32768, 3);
+    assert_eq!(
+        (segment.claim_kept(1, true), segment.turns_before(32768)),
+        (Some(32768), 3)
+    );
+}
+
+#[test]
+fn each_second_board_has_a_room_of_its_own() {
+    let mut all: Vec<(usize, usize)> = (0..=u16::MAX)
+        .filter_map(|context| Some(room(second(context.into())?)))
+        .collect();
+    assert_eq!(all.len(), STARTED + KEPT);
+    all.sort_unstable();
+    assert!(all.windows(2).all(|pair| pair[0].0 + pair[0].1 == pair[1].0));
+    assert_eq!(
+        (all[0].0, all.iter().map(|room| room.1).sum::<usize>()),
+        (SCRATCH, ROOMS)
+    );
 }

@@ -3,7 +3,7 @@
 
 use super::Boards;
 use super::learnt::Paces;
-use super::started::Started;
+use super::started::Open;
 use crate::shm::board::{Board, Place, SCRATCH, TRAYS};
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
@@ -29,7 +29,7 @@ pub struct Desk {
     /// The turn that each tray showed last, and of which communicator.
     pub trays: [Option<(u64, Rc<Boards>)>; TRAYS],
     /// Nonblocking operations under way.
-    pub started: Vec<Started>,
+    pub started: Vec<Open>,
     /// Room for blocks on their way through the cache; whoever uses it takes it and brings it back.
     pub blocks: Vec<u8>,
     /// How long it takes to read other ranks' memory.
@@ -86,6 +86,11 @@ impl Room {
     pub fn new(place: (usize, usize)) -> Room {
         let lying = Vec::new();
         Room { place, lying }
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> usize {
+        self.place.1
     }
 
     /// Whether `len` bytes have a place, once what was shown up to turn `over` is read no more.

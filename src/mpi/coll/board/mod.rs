@@ -8,14 +8,15 @@
 //! has to run only once.
 //!
 //! An operation takes a *turn* of the communicator (a long one several): it shows, sees what it waits
-//! for, and finishes. Nonblocking operations have boards and turns of their own ([`started`]). The longest of them, and
-//! persistent ones, run as schedules.
+//! for, and finishes. Nonblocking operations have boards and turns of their own ([`started`]), and so has each persistent one
+//! ([`kept`]). The longest of them run as schedules.
 //!
 //! | module | owns |
 //! |---|---|
 //! | [`blocks`] | a block for each of the others |
 //! | [`desk`] | scratch memory that is still being read; what threads wait for |
 //! | [`far`] | what is too long to be shown: one copy out of its owner's memory |
+//! | [`kept`] | persistent operations |
 //! | [`learnt`] | whether long data are shown or offered, where that is learnt |
 //! | [`moves`] | operations that move data |
 //! | [`reductions`] | operations that compute |
@@ -29,6 +30,7 @@
 mod blocks;
 pub mod desk;
 pub mod far;
+pub mod kept;
 pub mod learnt;
 pub mod long;
 pub mod long_reductions;
@@ -53,6 +55,7 @@ use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::pt2pt::engine::fault;
 use crate::mpi::world::Hold;
 use crate::shm::board::{Board, INLINE, Note, Place, REACH, SCRATCH, SLOTS, SWAP, Trays, room};
+use crate::shm::layout::second;
 use crate::shm::profile::Path;
 use crate::shm::segment::Segment;
 use crate::shm::sync::Ordering;
@@ -175,7 +178,9 @@ pub struct Turn<'a> {
 /// [`BOARDED`](crate::shm::layout::BOARDED) contexts.
 #[inline]
 pub fn of<'a>(hold: &Hold, comm: &'a Comm) -> Option<&'a Rc<Boards>> {
-    comm.boards.get_or_init(|| Boards::open(hold, comm, false)).as_ref()
+    comm.boards
+        .get_or_init(|| Boards::open(hold, comm, comm.context.number(), false))
+        .as_ref()
 }
 
 /// As [`of`], for nonblocking operations, with `NEARMPI_BOARD_STARTED`: the first
@@ -183,20 +188,27 @@ pub fn of<'a>(hold: &Hold, comm: &'a Comm) -> Option<&'a Rc<Boards>> {
 #[inline]
 pub fn of_started<'a>(hold: &Hold, comm: &'a Comm) -> Option<&'a Rc<Boards>> {
     comm.started_boards
-        .get_or_init(|| Boards::open(hold, comm, true))
+        .get_or_init(|| Boards::open(hold, comm, comm.context.number(), true))
         .as_ref()
 }
 
 impl Boards {
+    /// Whether the members of `comm` may use boards, those for what is started if `started`; all know it alike.
+    fn may_open(hold: &Hold, comm: &Comm, started: bool) -> bool {
+        let settings = hold.engine.channel.settings();
+        let few = u64::from(comm.size()) <= settings.board_ranks;
+        !comm.is_inter() && few && (!started || settings.board_started > 0)
+    }
+
+    /// The boards of `context`, which is that of `comm` or of a persistent operation on it.
     #[cold]
-    fn open(hold: &Hold, comm: &Comm, started: bool) -> Option<Rc<Boards>> {
-        let channel = &hold.engine.channel;
-        let settings = channel.settings();
-        if comm.is_inter() || u64::from(comm.size()) > settings.board_ranks || (started && settings.board_started == 0)
-        {
+    fn open(hold: &Hold, comm: &Comm, context: u16, started: bool) -> Option<Rc<Boards>> {
+        if !Boards::may_open(hold, comm, started) {
             return None;
         }
-        let (segment, context) = (channel.segment(), comm.context.number());
+        let channel = &hold.engine.channel;
+        let (settings, segment) = (channel.settings(), channel.segment());
+        let room = second(context.into()).filter(|_| started).map(room);
         let member = |&world: &u32| {
             Some(Member {
                 board: segment.board(world, context, started)?,
@@ -212,7 +224,7 @@ impl Boards {
             members: comm.group.members.iter().map(member).collect::<Option<_>>()?,
             through: Cell::new(before),
             shown: Default::default(),
-            room: started.then(|| RefCell::new(Room::new(room(context.into())))),
+            room: room.map(|place| RefCell::new(Room::new(place))),
             next: Cell::new(before + 1),
             over: Cell::new(before),
             early: RefCell::default(),

@@ -12,25 +12,24 @@
 
 use super::moves::keep;
 use super::reductions::{Elements, SHARED, block};
-use super::{Boards, STRAY, Turn, of_started, refuse_stray};
+use super::{Boards, STRAY, Turn, refuse_stray};
 
-use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::{Data, Root};
 use crate::mpi::coll::call::{self, Task};
-use crate::mpi::coll::next_started_tag;
 use crate::mpi::coll::schedule::share;
 use crate::mpi::coll::signature::Signature;
 use crate::mpi::comm::{Comm, Plane};
+use crate::mpi::context::Context;
 use crate::mpi::error::Result;
 use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::Status;
 use crate::mpi::world::Hold;
-use crate::shm::board::{INLINE, ROOM, SLOTS, WIDE, room};
+use crate::shm::board::{INLINE, ROOM, SLOTS};
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
 use crate::sys::cvar::Settings;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::rc::Rc;
 
 /// Bytes up to which what is shown may go to a new place before it is known who reads the last one.
@@ -40,15 +39,40 @@ const LOOKED: usize = 2 << 10;
 /// four times as many are a guess, and in pieces of a byte a test took a minute.
 const PIECES: usize = 64;
 
-/// An operation under way.
-pub struct Started {
-    comm: Rc<Comm>,
+/// What is done, once or whenever it is started.
+pub struct Plan {
+    /// Whose operation.
+    pub comm: Rc<Comm>,
     boards: Rc<Boards>,
     task: Task,
     cut: Cut,
+    tag: i32,
+    /// Of a persistent operation, which has turns of its own.
+    context: Option<Box<Context>>,
+}
+
+/// What an operation under way does: a nonblocking one once, a persistent one whenever it is started.
+#[allow(clippy::large_enum_variant)]
+enum Held {
+    Own(Plan),
+    Kept(Rc<Plan>),
+}
+
+impl Deref for Held {
+    type Target = Plan;
+    #[inline]
+    fn deref(&self) -> &Plan {
+        match self {
+            Held::Own(plan) => plan,
+            Held::Kept(plan) => plan,
+        }
+    }
+}
+
+/// How far an operation under way has come.
+struct Started {
     /// Its first turn.
     number: u64,
-    tag: i32,
     /// Turns in which this rank has shown what it has.
     shown: u64,
     /// Turns that are over.
@@ -75,23 +99,20 @@ struct Cut {
 }
 
 /// Bytes shown in a turn on `boards` at most, and in a whole operation.
-fn bounds(boards: &Boards, context: usize, settings: &Settings) -> (usize, usize) {
-    let (_, room) = room(context);
-    let near = boards.table.near.min(room / SLOTS);
-    match context < WIDE && boards.table.near > 0 {
-        true => {
-            let near = boards.table.near;
-            (near, near.saturating_mul(PIECES).min(settings.board_started as usize))
-        }
-        false => (near, near.min(settings.board_started as usize)),
-    }
+fn bounds(boards: &Boards, settings: &Settings) -> (usize, usize) {
+    let room = boards.room.as_ref().map_or(0, |room| room.borrow().bytes());
+    let (near, pieces) = match room == ROOM.0 {
+        true => (boards.table.near, PIECES),
+        false => (boards.table.near.min(room / SLOTS), 1),
+    };
+    (near, near.saturating_mul(pieces).min(settings.board_started as usize))
 }
 
-/// What `task` says of itself if it goes by boards; all members decide alike.
-pub fn signature(hold: &Hold, comm: &Comm, task: &Task) -> Option<Signature> {
-    let boards = of_started(hold, comm)?;
-    let size = comm.size() as usize;
-    let (near, most) = bounds(boards, comm.context.number().into(), hold.engine.channel.settings());
+/// What `task` says of itself if it goes by `boards`; all members decide alike.
+#[inline(always)]
+pub fn signature(hold: &Hold, boards: &Boards, task: &Task) -> Option<Signature> {
+    let size = boards.members.len();
+    let (near, most) = bounds(boards, hold.engine.channel.settings());
     // A reduce_scatter shows all at once.
     let most = if matches!(task, Task::ReduceScatter(..)) {
         most.min(ROOM.0 / 2)
@@ -102,41 +123,61 @@ pub fn signature(hold: &Hold, comm: &Comm, task: &Task) -> Option<Signature> {
     Some(call::in_pieces(signature, shown, near))
 }
 
-/// Starts `task`, of which [`signature`] is known, and returns its request.
+/// An operation under way.
+pub struct Open {
+    plan: Held,
+    started: Started,
+}
+
+/// Starts what is planned and returns its request.
 ///
 /// # Errors
 /// `Other`: a member is in another call. `ProcFailed`, `Revoked`. `NoMem`: too many requests.
-pub fn start(hold: &mut Hold, comm: &Rc<Comm>, task: Task, signature: Signature) -> Result<RequestKey> {
-    let Some(boards) = of_started(hold, comm) else {
-        fail!(Intern, "a communicator without boards");
-    };
+pub fn start(hold: &mut Hold, plan: Plan) -> Result<RequestKey> {
+    let (key, started) = begin(hold, &plan)?;
+    go_on(hold, started, || Held::Own(plan));
+    Ok(key)
+}
+
+/// As [`start`], of a persistent operation.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_kept(hold: &mut Hold, plan: Rc<Plan>) -> Result<RequestKey> {
+    let (key, started) = begin(hold, &plan)?;
+    go_on(hold, started, || Held::Kept(plan));
+    Ok(key)
+}
+
+/// The request of what has begun, and how far it has come if it is not over. Nothing is moved before something is shown.
+#[inline(always)]
+fn begin(hold: &mut Hold, plan: &Plan) -> Result<(RequestKey, Option<Started>)> {
+    let comm = &plan.comm;
     hold.check_peer(comm, Plane::Collective, None)?;
-    let (near, _) = bounds(boards, comm.context.number().into(), hold.engine.channel.settings());
-    let cut = Cut::of(&task, comm, near, boards.table.share);
-    let number = boards.before + comm.context.take_started_turns(cut.turns) + 1;
+    let context = plan.context.as_deref().unwrap_or(&comm.context);
     let mut started = Started {
-        awaited: awaited(&task, comm),
-        comm: comm.clone(),
-        boards: boards.clone(),
-        task,
-        cut,
-        number,
-        tag: signature.tag(next_started_tag(comm)),
+        number: plan.boards.before + context.take_started_turns(plan.cut.turns) + 1,
+        awaited: awaited(&plan.task, comm),
         shown: 0,
         over: 0,
         looks: 0,
         request: None,
     };
-    let over = started.step(hold).inspect_err(|_| started.give_up(hold))?;
+    let over = started.step(plan, hold).inspect_err(|_| started.give_up(plan, hold))?;
     let key = hold.make_request(|| Request {
         done: over.then_some(Status::EMPTY),
         ..Request::new(Kind::Collective, Some(comm.clone()))
     })?;
-    if !over {
-        started.request = Some(key);
-        hold.desk.started.push(started);
+    started.request = Some(key);
+    Ok((key, (!over).then_some(started)))
+}
+
+#[inline]
+fn go_on(hold: &mut Hold, started: Option<Started>, plan: impl FnOnce() -> Held) {
+    if let Some(started) = started {
+        let plan = plan();
+        hold.desk.started.push(Open { plan, started });
     }
-    Ok(key)
 }
 
 /// Takes every operation under way as far as it gets; whether one moved.
@@ -144,18 +185,18 @@ pub fn start(hold: &mut Hold, comm: &Rc<Comm>, task: Task, signature: Signature)
 pub fn look(hold: &mut Hold) -> bool {
     let mut list = std::mem::take(&mut hold.desk.started);
     let mut moved = false;
-    list.retain_mut(|started| {
+    list.retain_mut(|Open { plan, started }| {
         let before = (started.shown, started.over);
-        let outcome = started.step(hold).and_then(|over| match over {
+        let outcome = started.step(plan, hold).and_then(|over| match over {
             true => Ok(true),
-            false => started.check(hold).map(|()| false),
+            false => started.check(plan, hold).map(|()| false),
         });
         moved |= (started.shown, started.over) != before;
         let error = match outcome {
             Ok(false) => return true,
             Ok(true) => None,
             Err(error) => {
-                started.give_up(hold);
+                started.give_up(plan, hold);
                 Some(error)
             }
         };
@@ -179,6 +220,29 @@ fn awaited(task: &Task, comm: &Comm) -> Range<u32> {
         Task::Reduce(Root::Rank(root), _) | Task::Gather(Root::Rank(root), ..) if *root != me => 0..0,
         Task::Scan(..) => 0..me,
         _ => all,
+    }
+}
+
+impl Plan {
+    /// `task` on `boards`, under a tag of its own; [`signature`] is what it says of itself. A persistent operation has a
+    /// `context`.
+    #[inline(always)]
+    pub fn new(
+        hold: &Hold,
+        (comm, boards): (&Rc<Comm>, &Rc<Boards>),
+        task: Task,
+        tag: i32,
+        context: Option<Box<Context>>,
+    ) -> Plan {
+        let (near, _) = bounds(boards, hold.engine.channel.settings());
+        Plan {
+            cut: Cut::of(&task, comm, near, boards.table.share),
+            comm: comm.clone(),
+            boards: boards.clone(),
+            task,
+            tag,
+            context,
+        }
     }
 }
 
@@ -248,42 +312,43 @@ impl Cut {
 }
 
 impl Started {
-    /// Goes on as far as it gets without waiting; whether it is over.
-    fn step(&mut self, hold: &mut Hold) -> Result<bool> {
+    /// Goes on as far as it gets without waiting; whether it is over. Mostly it has to wait, so the rest are calls: inlined, they have
+    /// the compiler load the whole plan each time.
+    fn step(&mut self, plan: &Plan, hold: &mut Hold) -> Result<bool> {
         loop {
-            while self.may_show() {
+            while self.may_show(plan) {
                 let number = self.number + self.shown;
-                self.boards.next.set(number + 1);
+                plan.boards.next.set(number + 1);
                 self.shown += 1;
-                self.show(hold, self.shown - 1)?;
+                self.show(plan, hold, self.shown - 1)?;
             }
-            if self.over == self.cut.turns {
+            if self.over == plan.cut.turns {
                 return Ok(true);
             }
-            if self.over == self.shown || !self.has_come() {
+            if self.over == self.shown || !self.has_come(plan) {
                 return Ok(false);
             }
-            self.take(hold)?;
-            self.end(hold);
+            self.take(plan, hold)?;
+            self.end(plan, hold);
             self.over += 1;
-            self.awaited = awaited(&self.task, &self.comm);
+            self.awaited = awaited(&plan.task, &plan.comm);
         }
     }
 
     /// Whether this rank shows in the next turn now.
-    fn may_show(&self) -> bool {
-        let Cut { turns, room, .. } = self.cut;
+    fn may_show(&self, plan: &Plan) -> bool {
+        let Cut { turns, room, .. } = plan.cut;
         let number = self.number + self.shown;
-        let ready = !self.cut.is_second(self.shown) || self.over == self.shown;
-        self.shown < turns && ready && self.boards.next.get() == number && self.boards.has_room(number, room)
+        let ready = !plan.cut.is_second(self.shown) || self.over == self.shown;
+        self.shown < turns && ready && plan.boards.next.get() == number && plan.boards.has_room(number, room)
     }
 
     /// Whether all have shown whom this rank waits for in the turn.
-    fn has_come(&mut self) -> bool {
+    fn has_come(&mut self, plan: &Plan) -> bool {
         let number = self.number + self.over;
         while let Some(rank) = self.awaited.clone().next() {
-            let slot = self.boards.members[rank as usize].board.slot(number);
-            if rank != self.comm.rank && slot.turn().load(Ordering::Acquire) < number {
+            let slot = plan.boards.members[rank as usize].board.slot(number);
+            if rank != plan.comm.rank && slot.turn().load(Ordering::Acquire) < number {
                 return false;
             }
             self.awaited.start += 1;
@@ -292,55 +357,56 @@ impl Started {
     }
 
     /// Whether there is still hope, after a step in vain.
-    fn check(&mut self, hold: &Hold) -> Result<()> {
+    fn check(&mut self, plan: &Plan, hold: &Hold) -> Result<()> {
         self.looks = self.looks.wrapping_add(1);
         if self.looks.is_multiple_of(STRAY) {
-            refuse_stray(hold, self.comm.context_on(Plane::Collective), self.tag)?;
+            refuse_stray(hold, plan.comm.context_on(Plane::Collective), plan.tag)?;
         }
-        hold.check_peer(&self.comm, Plane::Collective, None)
+        hold.check_peer(&plan.comm, Plane::Collective, None)
     }
 
     /// The operation's turn number `turn`.
-    fn turn(&self, turn: u64) -> Turn<'_> {
+    fn turn<'a>(&self, plan: &'a Plan, turn: u64) -> Turn<'a> {
         Turn {
-            comm: &self.comm,
-            boards: &self.boards,
+            comm: &plan.comm,
+            boards: &plan.boards,
             number: self.number + turn,
-            tag: self.tag,
+            tag: plan.tag,
             swap: None,
         }
     }
 
     /// Nothing of the turn is read here any more.
-    fn end(&self, hold: &Hold) {
-        self.boards.end_started(self.number + self.over);
-        self.turn(self.over).ring(hold);
+    fn end(&self, plan: &Plan, hold: &Hold) {
+        plan.boards.end_started(self.number + self.over);
+        self.turn(plan, self.over).ring(hold);
     }
 
     /// Ends all turns that are left, after an error: nobody shall wait for them.
     #[cold]
-    fn give_up(&mut self, hold: &Hold) {
-        let turns = self.number..self.number + self.cut.turns;
-        if turns.contains(&self.boards.next.get()) {
-            self.boards.next.set(turns.end);
+    fn give_up(&mut self, plan: &Plan, hold: &Hold) {
+        let turns = self.number..self.number + plan.cut.turns;
+        if turns.contains(&plan.boards.next.get()) {
+            plan.boards.next.set(turns.end);
         }
-        while self.over < self.cut.turns {
-            self.end(hold);
+        while self.over < plan.cut.turns {
+            self.end(plan, hold);
             self.over += 1;
         }
     }
 
     /// Shows what this rank has for others in a turn, if it has something, and keeps what it has for itself.
-    fn show(&self, hold: &mut Hold, number: u64) -> Result<()> {
-        let (turn, me) = (self.turn(number), self.comm.rank);
-        let (first, len) = self.cut.piece(number);
+    #[inline(never)]
+    fn show(&self, plan: &Plan, hold: &mut Hold, number: u64) -> Result<()> {
+        let (turn, me) = (self.turn(plan, number), plan.comm.rank);
+        let (first, len) = plan.cut.piece(number);
         let show = |hold: &mut Hold, buffer: &Buffer, len: usize| {
             turn.show_with(hold, len, |room| {
                 // SAFETY: the room has as many bytes as the piece of the buffer, which the program owns.
                 unsafe { buffer.pack(first, room, len) };
             })
         };
-        match &self.task {
+        match &plan.task {
             Task::Bcast(Root::Rank(root), data) if *root == me => show(hold, &data.buffer(), len),
             Task::Gather(_, send, Some(recv), _) => {
                 // Nobody reads it, but ranks that take another for the root are told so.
@@ -352,7 +418,7 @@ impl Started {
             }
             Task::Gather(_, Some(send), None, _) => show(hold, &send.buffer(), len),
             Task::Scatter(Root::Rank(root), Some(send), recv, _) if *root == me => {
-                turn.show_parts(hold, self.cut.whole, (first, len), send)?;
+                turn.show_parts(hold, plan.cut.whole, (first, len), send)?;
                 if first == 0 {
                     keep(Some(&send.buffer(me)), recv.as_ref().map(Data::buffer).as_ref());
                 }
@@ -368,7 +434,7 @@ impl Started {
                 Ok(())
             }
             Task::Alltoall(send, recv) => {
-                turn.show_parts(hold, self.cut.whole, (first, len), send.as_ref().unwrap_or(recv))?;
+                turn.show_parts(hold, plan.cut.whole, (first, len), send.as_ref().unwrap_or(recv))?;
                 if first == 0 {
                     let mine = send.as_ref().map(|send| send.buffer(me));
                     keep(mine.as_ref(), Some(&recv.buffer(me)));
@@ -379,9 +445,9 @@ impl Started {
                 let Some(elements) = Elements::of(reduction).map(|all| all.piece((first, len))) else {
                     return Ok(());
                 };
-                let (share_first, share) = share(len, self.comm.size(), me);
-                match self.cut.shared {
-                    true if self.cut.is_second(number) => turn.show(hold, &elements.result(share_first, share)),
+                let (share_first, share) = share(len, plan.comm.size(), me);
+                match plan.cut.shared {
+                    true if plan.cut.is_second(number) => turn.show(hold, &elements.result(share_first, share)),
                     true => elements.show_to_others(hold, &turn, (share_first, share)),
                     false => turn.show(hold, &elements.operand()),
                 }
@@ -396,10 +462,11 @@ impl Started {
     }
 
     /// Takes what the others have shown in the turn, all of them whom this rank waits for.
-    fn take(&self, hold: &mut Hold) -> Result<()> {
-        let (turn, me, size) = (self.turn(self.over), self.comm.rank, self.comm.size());
+    #[inline(never)]
+    fn take(&self, plan: &Plan, hold: &mut Hold) -> Result<()> {
+        let (turn, me, size) = (self.turn(plan, self.over), plan.comm.rank, plan.comm.size());
         let others = || (0..size).filter(|&rank| rank != me);
-        let (first, len) = self.cut.piece(self.over);
+        let (first, len) = plan.cut.piece(self.over);
         let piece = |reduction| Elements::of(reduction).map(|all| all.piece((first, len)));
         // A piece of `room` from what `rank` shows: of its bytes for each of the others where it has `parts`.
         let take = |hold: &mut Hold, rank: u32, parts: bool, room: &Buffer, len: usize| {
@@ -412,7 +479,7 @@ impl Started {
             turn.count(hold, rank, len);
             Ok(())
         };
-        match &self.task {
+        match &plan.task {
             Task::Barrier(_) => others().try_for_each(|rank| turn.see(hold, rank, Some(0)).map(drop)),
             Task::Bcast(Root::Rank(root), data) if *root != me => take(hold, *root, false, &data.buffer(), len),
             Task::Gather(_, _, Some(recv), _) | Task::Allgather(_, recv) => others().try_for_each(|rank| {
@@ -424,7 +491,7 @@ impl Started {
                 take(hold, *root, true, &recv.buffer(), len)
             }
             Task::Alltoall(_, recv) => others().try_for_each(|rank| take(hold, rank, true, &recv.buffer(rank), len)),
-            Task::Allreduce(reduction) if self.cut.is_second(self.over) => {
+            Task::Allreduce(reduction) if plan.cut.is_second(self.over) => {
                 let Some(elements) = piece(reduction) else {
                     return Ok(());
                 };
@@ -436,7 +503,7 @@ impl Started {
                     Ok(())
                 })
             }
-            Task::Allreduce(reduction) if self.cut.shared => {
+            Task::Allreduce(reduction) if plan.cut.shared => {
                 let Some(elements) = piece(reduction) else {
                     return Ok(());
                 };
@@ -464,20 +531,23 @@ impl Started {
             _ => Ok(()),
         }
     }
+}
 
+impl Open {
     /// What it waits for, for the launcher, and its request.
     pub fn item(&self) -> (Option<RequestKey>, Item) {
-        let mut missing = self.awaited.clone().filter(|&rank| rank != self.comm.rank);
+        let Open { plan, started } = self;
+        let mut missing = started.awaited.clone().filter(|&rank| rank != plan.comm.rank);
         let place = missing.next();
         let item = Item {
             is_send: false,
-            peer: place.map(|rank| self.boards.members[rank as usize].world),
+            peer: place.map(|rank| plan.boards.members[rank as usize].world),
             place,
-            tag: Some(self.tag),
-            context: self.comm.context_on(Plane::Collective),
+            tag: Some(plan.tag),
+            context: plan.comm.context_on(Plane::Collective),
             len: 0,
         };
-        (self.request, item)
+        (started.request, item)
     }
 }
 

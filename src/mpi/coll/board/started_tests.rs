@@ -1,22 +1,37 @@
-//! Nonblocking operations by boards: many under way at once, on two communicators, with blocking ones in between.
+//! Nonblocking operations by boards: many under way at once, on two communicators, with blocking ones in between; and persistent
+//! ones, started in any order.
 
 use super::tests::{ANY, SUM, Step, What, combined, job, reduction, take, values};
 use crate::mpi::coll::args::Root;
-use crate::mpi::coll::call::{Task, begin};
+use crate::mpi::coll::call::{Kept, Task, begin, keep};
+use crate::mpi::coll::internal;
 use crate::mpi::coll::signature::Call;
 use crate::mpi::coll::support::{data, regular};
 use crate::mpi::comm::{Comm, create};
-use crate::mpi::pt2pt;
-use crate::mpi::request::RequestKey;
+use crate::mpi::pt2pt::{self, persistent};
+use crate::mpi::request::{self, RequestKey};
 use crate::mpi::world::Hold;
 use std::rc::Rc;
 
-/// A nonblocking operation under way: its buffers, and what must come out.
+/// An operation: its buffers, what must come out, and of how many elements.
 struct Open {
     mine: Vec<i32>,
     got: Vec<i32>,
     expected: Vec<i32>,
-    request: RequestKey,
+    counted: usize,
+}
+
+impl Open {
+    fn check(&self, what: &str, index: usize) {
+        let (counted, kind) = (self.counted, index % 11);
+        let (got, expected) = (&self.got[..counted], &self.expected[..counted]);
+        assert_eq!(
+            got,
+            expected,
+            "{what} operation {index}, kind {kind}, of {}",
+            self.mine.len()
+        );
+    }
 }
 
 /// Numbers of elements, of operations one after the other.
@@ -26,8 +41,8 @@ const LONG: [usize; 8] = [250, 3000, 28, 1025, 700, 4000, 257, 0];
 const PIECE: u64 = 1 << 10;
 const LONGEST: [usize; 8] = [70_000, 300, 17_000, 140_000, 33_000, 16_384, 0, 100_000];
 
-/// Starts operation number `index` of a burst; every kind and length of `counts` comes.
-fn open(hold: &mut Hold, comm: &Rc<Comm>, index: usize, counts: [usize; 8]) -> Open {
+/// Operation number `index` of a burst; every kind and length of `counts` comes.
+fn open(hold: &Hold, comm: &Rc<Comm>, index: usize, counts: [usize; 8]) -> (Task, Open) {
     let (rank, ranks) = (comm.rank, comm.size());
     let (seed, root) = (index as u32, index as u32 % ranks);
     let count = counts[index % 8];
@@ -118,13 +133,15 @@ fn open(hold: &mut Hold, comm: &Rc<Comm>, index: usize, counts: [usize; 8]) -> O
             (Task::Scan(task, true), expected)
         }
     };
-    let request = begin(hold, comm, task).unwrap();
-    Open {
+    // The rest of a reduce_scatter's receive buffer is nobody's business.
+    let counted = if index % 11 == 8 { count } else { got.len() };
+    let open = Open {
         mine,
         got,
         expected,
-        request,
-    }
+        counted,
+    };
+    (task, open)
 }
 
 #[test]
@@ -153,7 +170,8 @@ fn end_in_any_order(jobs: &[(u32, u32)], settings: &[(&str, u64)], counts: [usiz
                     let mut pair = [&first, &second];
                     pair.rotate_left(rank as usize % 2);
                     for comm in pair {
-                        under_way.push(open(&mut hold, comm, index * 7 + round, counts));
+                        let (task, open) = open(&hold, comm, index * 7 + round, counts);
+                        under_way.push((begin(&mut hold, comm, task).unwrap(), open));
                     }
                     // A blocking one in between, where each rank likes.
                     if index == (20 + 9 * rank as usize) % burst {
@@ -167,24 +185,9 @@ fn end_in_any_order(jobs: &[(u32, u32)], settings: &[(&str, u64)], counts: [usiz
                 }
                 for turn in 0..under_way.len() {
                     let which = (turn * 9 + rank as usize * 31) % under_way.len();
-                    pt2pt::wait(&mut hold, under_way[which].request).unwrap();
-                    let Open {
-                        got, expected, mine, ..
-                    } = &under_way[which];
-                    let index = which / 2 * 7 + round;
-                    if index % 11 != 8 {
-                        assert_eq!(
-                            got,
-                            expected,
-                            "operation {index}, kind {}, of {}",
-                            index % 11,
-                            mine.len()
-                        );
-                    } else {
-                        // The rest of the receive buffer is nobody's business.
-                        let count = counts[index % 8];
-                        assert_eq!(got[..count], expected[..count], "operation {index}");
-                    }
+                    let (request, open) = &under_way[which];
+                    pt2pt::wait(&mut hold, *request).unwrap();
+                    open.check("nonblocking", which / 2 * 7 + round);
                 }
             }
         });
@@ -256,5 +259,96 @@ fn long_operations_take_a_turn_for_each_piece_and_go_by_messages_where_there_is_
         }
         let narrow = comms.last().unwrap();
         assert_eq!([turns(narrow, 256), turns(narrow, 257)], [1, 0]);
+    });
+}
+
+/// Makes `task` a persistent request; whether it goes by boards.
+fn init(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> (RequestKey, bool) {
+    let kept = keep(hold, comm, task).unwrap();
+    let boarded = matches!(kept, Kept::Boards(_));
+    let gift = hold.noted();
+    let operation = persistent::Operation::Collective { kept, gift };
+    (persistent::create(hold, operation).unwrap(), boarded)
+}
+
+/// Each rank starts them in an order of its own and waits for them in another; some ranks start the next round while others are
+/// still in this one. The communicator is freed before its requests.
+#[test]
+fn persistent_operations_start_in_any_order_on_each_rank() {
+    let none = [("NEARMPI_BOARD_STARTED", 0)];
+    for (ranks, cpus, settings, counts) in [
+        (1, 1, &[][..], COUNTS),
+        (2, 8, &[], LONGEST),
+        (3, 1, &[], COUNTS),
+        (5, 8, &[], LONG),
+        (2, 8, &none, COUNTS),
+    ] {
+        job(ranks, cpus, settings, false, |rank, world| {
+            let mut hold = world.hold();
+            let first = hold.world.clone();
+            let comm = Rc::new(create::dup(&mut hold, &first).unwrap());
+            let mut all: Vec<(RequestKey, Open, Vec<i32>)> = (0..44)
+                .map(|index| {
+                    let (task, open) = open(&hold, &comm, index, counts);
+                    let before = open.got.clone();
+                    (init(&mut hold, &comm, task).0, open, before)
+                })
+                .collect();
+            drop(comm);
+            for round in 0..20 {
+                for turn in 0..all.len() {
+                    let which = (turn * 5 + rank as usize * 17 + round) % all.len();
+                    let (request, open, before) = &mut all[which];
+                    open.got.copy_from_slice(before);
+                    persistent::start(&mut hold, *request).unwrap();
+                }
+                for turn in 0..all.len() {
+                    let which = (turn * 7 + rank as usize * 31) % all.len();
+                    let (request, open, _) = &all[which];
+                    pt2pt::wait(&mut hold, *request).unwrap();
+                    open.check("persistent", which);
+                }
+            }
+            for (request, ..) in all {
+                request::free(&mut hold, request).unwrap();
+            }
+        });
+    }
+}
+
+/// Short operations leave the wide rooms to long ones; those that find no boards run as schedules; freed boards serve again, also of
+/// a request that was freed while it was active.
+#[test]
+fn persistent_operations_claim_boards_and_give_them_back() {
+    job(2, 2, &[], false, |rank, world| {
+        let mut hold = world.hold();
+        let first = hold.world.clone();
+        let mut all: Vec<Vec<i32>> = (0..300).map(|_| vec![0; 300]).collect();
+        for round in 0..3 {
+            let mut keep = |hold: &mut Hold, ints: usize, many: usize| {
+                let mut init = |ints: &mut [i32]| init(hold, &first, Task::Bcast(Root::Rank(0), data(ints)));
+                all[..many]
+                    .iter_mut()
+                    .map(|all| init(&mut all[..ints]))
+                    .collect::<Vec<_>>()
+            };
+            let (long, short) = (keep(&mut hold, 300, 20), keep(&mut hold, 256, 250));
+            let boarded = |kept: &[(RequestKey, bool)]| kept.iter().filter(|(_, boarded)| *boarded).count();
+            assert_eq!((boarded(&long), boarded(&short)), (16, 240), "round {round}");
+            for &(request, _) in long.iter().chain(&short[200..]) {
+                persistent::start(&mut hold, request).unwrap();
+            }
+            let (waited, left) = long.split_at(10 * rank as usize);
+            for &(request, _) in waited {
+                pt2pt::wait(&mut hold, request).unwrap();
+            }
+            for (request, _) in waited.iter().chain(left).chain(&short) {
+                request::free(&mut hold, *request).unwrap();
+            }
+            // Those that were freed while they were active are over when this is.
+            internal::barrier(&mut hold, &first).unwrap();
+            hold.wait_until(None, |hold| Ok(hold.desk.started.is_empty())).unwrap();
+            internal::barrier(&mut hold, &first).unwrap();
+        }
     });
 }
