@@ -145,12 +145,12 @@ impl Table {
                 (false, 0..=2) => row(short.saturating_mul(16).min(any), always),
                 (false, _) => row(short, always),
             },
-            scatter: row(direct, once),
+            scatter: row(if crowded { wide } else { direct }, once),
             allgather: match crowded {
                 true => row(any, always),
                 false => row(direct, once),
             },
-            alltoall: row(if crowded { wide.saturating_mul(2) } else { direct }, once),
+            alltoall: row(if crowded { wide.saturating_mul(4) } else { direct }, once),
         };
         if once && !always && !crowded && near >= LEAST {
             // Data that are rewritten go quicker by two copies, others by one: the ranks find out.
@@ -337,7 +337,8 @@ mod tests {
         };
         assert_eq!((roomy.allreduce.shown, roomy.allreduce.offered), (65536, ANY));
         assert_eq!((crowded.allreduce, crowded.allgather), (pieces, pieces));
-        assert_eq!((roomy.alltoall.shown, crowded.alltoall.shown), (32768, 524_288));
+        assert_eq!((roomy.alltoall.shown, crowded.alltoall.shown), (32768, 1 << 20));
+        assert_eq!((crowded.scatter.shown, crowded.scatter.learnt), (1 << 18, 0));
         assert_eq!((roomy.alltoall.learnt, crowded.alltoall.learnt), (1 << 18, 0));
         assert_eq!((roomy.scatter.shown, roomy.scatter.learnt), (16384, 1 << 18));
         assert_eq!((roomy.bcast.learnt, crowded.bcast.shown), (1 << 18, ANY));
