@@ -125,6 +125,25 @@ pub(super) fn store_nth(statuses: *mut MPI_Status, index: usize, status: &Status
     Ok(())
 }
 
+/// Finishes a request that is over without an error and of which nothing but its status is wanted; `None`, and nothing done,
+/// for any other.
+#[inline(always)]
+fn finish_simple(
+    hold: &mut Hold,
+    handle: &mut MPI_Request,
+    store: impl Fn(&Status) -> Result<()>,
+) -> Option<Result<()>> {
+    let Named::Key(key) = Named::of(*handle) else {
+        *handle = MPI_REQUEST_NULL;
+        return Some(store(&Status::EMPTY));
+    };
+    if let Some(stored) = request::finish_plain(hold, key, &store) {
+        *handle = MPI_REQUEST_NULL;
+        return Some(stored);
+    }
+    request::finish_started(hold, key, store)
+}
+
 /// Finishes requests, all of them over, and stores their statuses in a row; `which` tells the index of the one whose
 /// status comes to each of `places`.
 #[inline(always)]
@@ -138,23 +157,13 @@ fn finish_all(
     let mut failed = None;
     for place in places {
         let handle = &mut handles[which(place)];
-        let named = Named::of(*handle);
         if failed.is_none()
-            && let Named::Key(key) = named
-            && let Some(stored) = request::finish_plain(hold, key, |status| store_nth(statuses, place, status, None))
-        {
-            *handle = MPI_REQUEST_NULL;
-            stored.map_err(plain)?;
-            continue;
-        }
-        if failed.is_none()
-            && let Named::Key(key) = named
-            && let Some(stored) = request::finish_started(hold, key, |status| store_nth(statuses, place, status, None))
+            && let Some(stored) = finish_simple(hold, handle, |status| store_nth(statuses, place, status, None))
         {
             stored.map_err(plain)?;
             continue;
         }
-        let ended = named.finish(hold, handle);
+        let ended = Named::of(*handle).finish(hold, handle);
         if let (Some(error), None) = (&ended.error, &failed) {
             let text = format!("an operation failed; its status says which: {}", error.text());
             failed = Some((Error::new(Class::InStatus, text), ended.comm.clone()));
@@ -210,28 +219,19 @@ pub unsafe extern "C" fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_St
             persistent::wait_glancing(hold, key).map_err(plain)?;
         }
         named.wait(hold).map_err(plain)?;
-        finish_one(hold, named, handle, status)
+        finish_one(hold, handle, status)
     })
 }
 
 fn finish_one(
     hold: &mut Hold,
-    named: Named,
     handle: &mut MPI_Request,
     status: *mut MPI_Status,
 ) -> std::result::Result<(), (Error, Option<Rc<Comm>>)> {
-    if let Named::Key(key) = named
-        && let Some(stored) = request::finish_plain(hold, key, |ended| store_status(status, ended))
-    {
-        *handle = MPI_REQUEST_NULL;
+    if let Some(stored) = finish_simple(hold, handle, |ended| store_status(status, ended)) {
         return stored.map_err(plain);
     }
-    if let Named::Key(key) = named
-        && let Some(stored) = request::finish_started(hold, key, |ended| store_status(status, ended))
-    {
-        return stored.map_err(plain);
-    }
-    let ended = named.finish(hold, handle);
+    let ended = Named::of(*handle).finish(hold, handle);
     store_status(status, &ended.status).map_err(plain)?;
     ended.error.map_or(Ok(()), |error| Err((error, ended.comm)))
 }
@@ -245,11 +245,7 @@ pub unsafe extern "C" fn MPI_Test(request: *mut MPI_Request, flag: *mut c_int, s
         let named = named(hold, *handle).map_err(plain)?;
         let over = poll(hold, |hold| named.is_over(hold)).map_err(plain)?;
         store(flag, "flag", over as c_int).map_err(plain)?;
-        if over {
-            finish_one(hold, named, handle, status)
-        } else {
-            Ok(())
-        }
+        if over { finish_one(hold, handle, status) } else { Ok(()) }
     })
 }
 
@@ -283,15 +279,24 @@ pub unsafe extern "C" fn MPI_Waitall(
         for &handle in handles.iter().filter(|_| own_ways) {
             call_waiter(hold, Named::of(handle)).map_err(plain)?;
         }
-        let mut over = 0;
+        // Simple ones are finished as they end; behind the first other one it is only counted what is over.
+        let (mut finished, mut over) = (0, 0);
         hold.wait_until(None, |hold| {
+            while over == finished && over < handles.len() {
+                let store = |status: &Status| store_nth(array_of_statuses, finished, status, None);
+                let Some(stored) = finish_simple(hold, &mut handles[finished], store) else {
+                    break;
+                };
+                stored?;
+                (finished, over) = (finished + 1, over + 1);
+            }
             while over < handles.len() && Named::of(handles[over]).is_over(hold) {
                 over += 1;
             }
             Ok(over == handles.len())
         })
         .map_err(plain)?;
-        finish_all(hold, handles, 0..handles.len(), |index| index, array_of_statuses)
+        finish_all(hold, handles, finished..handles.len(), |index| index, array_of_statuses)
     })
 }
 
@@ -346,7 +351,7 @@ fn finish_any(
     };
     store(index, "index", at as c_int).map_err(plain)?;
     let handle = &mut handles[at];
-    finish_one(hold, Named::of(*handle), handle, status)
+    finish_one(hold, handle, status)
 }
 
 /// Completes one of several operations if one is over. MPI-4.1 §3.7.5.

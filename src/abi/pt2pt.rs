@@ -15,6 +15,7 @@ use crate::mpi::datatype::basic::row_size;
 use crate::mpi::request::RequestKey;
 use crate::mpi::world::State;
 use std::ffi::{c_int, c_void};
+use std::rc::Rc;
 
 /// The communication buffer that the program describes.
 ///
@@ -39,7 +40,7 @@ pub fn buffer(state: &State, address: *const c_void, count: usize, datatype: MPI
 /// The communicator and the rank in the job of its member `peer`, for a call that may go a short way; `None` where one of
 /// the `detours` is due, and for MPI_ANY_SOURCE and MPI_PROC_NULL, which are no members.
 #[inline(always)]
-pub fn on_short_way(state: &State, detours: u8, comm: MPI_Comm, peer: c_int) -> Option<(&Comm, u32)> {
+pub fn on_short_way(state: &State, detours: u8, comm: MPI_Comm, peer: c_int) -> Option<(&Rc<Comm>, u32)> {
     if state.engine.detours & detours != 0 {
         return None;
     }

@@ -152,26 +152,6 @@ fn recv_long(
     timing::long_way(call, short, long)
 }
 
-/// Source and room of a receive whose buffer lies in a row; both `None` when it does not.
-///
-/// # Errors
-/// As [`incoming`].
-#[inline(always)]
-#[allow(clippy::type_complexity)]
-fn row(
-    hold: &Hold,
-    comm: &Comm,
-    (buf, count, datatype, source, tag): (*mut c_void, usize, MPI_Datatype, c_int, c_int),
-) -> Result<(Option<i32>, Option<(*mut u8, usize)>)> {
-    let from = self::source(comm, source)?;
-    recv_tag(tag)?;
-    // What is wrong with the datatype or a null buffer is for `incoming` to say, and what NEARMPI_CHECK looks at.
-    let datatype = hold.datatypes.committed(datatype).ok();
-    let row = datatype.and_then(|datatype| Buffer::row(buf.cast(), count, datatype));
-    let simple = |(address, len): &(*mut u8, usize)| !checked(hold) && (!address.is_null() || *len == 0);
-    Ok((from, row.filter(simple)))
-}
-
 /// Ends a blocking receive: the status is stored even if the message was too long.
 ///
 /// # Errors
@@ -180,6 +160,32 @@ pub fn received(hold: &mut Hold, request: RequestKey, status: *mut MPI_Status) -
     let outcome = crate::mpi::request::finish(hold, request);
     store_status(status, &outcome.status)?;
     outcome.error.map_or(Ok(()), Err)
+}
+
+/// The short way of MPI_Irecv: from one rank, into a row. False, and nothing done, when it cannot go that way or when
+/// anything is wrong: the long way says what.
+#[inline(always)]
+fn start_short(arguments: Arguments, comm: MPI_Comm, request: *mut MPI_Request) -> bool {
+    let Some(world) = current_world() else { return false };
+    let mut hold = world.hold();
+    let state: &mut State = &mut hold;
+    let Some((comm, _)) = on_short_way(state, CAREFUL, comm, arguments.3) else {
+        return false;
+    };
+    let Some((pattern, (address, room))) = wanted(state, comm, arguments, MPI_STATUS_IGNORE) else {
+        return false;
+    };
+    if request.is_null() || !state.posts_at_once() {
+        return false;
+    }
+    let comm = comm.clone();
+    let Ok(key) = state.add_posted(comm, Buffer::bytes(address, room), pattern) else {
+        return false;
+    };
+    // SAFETY: not NULL, hence the application's handle.
+    unsafe { *request = Object::Request.handle(key) };
+    timing::count(state, None);
+    true
 }
 
 /// Nonblocking receive. MPI-4.1 §3.7.2.
@@ -194,14 +200,12 @@ pub unsafe extern "C" fn MPI_Irecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
+    if start_short((buf, count.into(), datatype, source, tag), comm, request) {
+        return MPI_SUCCESS;
+    }
     on_comm("MPI_Irecv", comm, |hold, comm| {
         let count = self::count(count, "count")?;
         load(request, "request")?;
-        if let (Some(from), Some((address, len))) = row(hold, comm, (buf, count, datatype, source, tag))? {
-            let buffer = Buffer::bytes(address, len);
-            let key = pt2pt::irecv(hold, comm, Plane::PointToPoint, buffer, from, tag)?;
-            return store_request(request, key);
-        }
         let (buffer, from) = incoming(hold, comm, buf, count, datatype, source, tag)?;
         let key = match from {
             Some(from) => pt2pt::irecv(hold, comm, Plane::PointToPoint, buffer, from, tag)?,

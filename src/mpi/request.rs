@@ -7,7 +7,7 @@ use super::comm::Comm;
 use super::error::{Class, Error, Result};
 use super::failure::{self, Agreement};
 use super::pt2pt::buffered::{Account, Charge};
-use super::pt2pt::matching::{Envelope, Token};
+use super::pt2pt::matching::{Envelope, Pattern, Token};
 use super::pt2pt::partitioned;
 use super::pt2pt::persistent::{Operation, Persistent};
 use super::pt2pt::unexpected::Stored;
@@ -197,6 +197,20 @@ impl State {
         }
     }
 
+    /// Stores and posts a receive.
+    ///
+    /// # Errors
+    /// As [`State::add_request`].
+    #[inline(always)]
+    pub fn add_posted(&mut self, comm: Rc<Comm>, buffer: Buffer, pattern: Pattern) -> Result<RequestKey> {
+        let key = self.make_request(|| Request::new(Kind::Recv(Receive::new(buffer)), Some(comm)))?;
+        let token = self.engine.posted.post(pattern, key);
+        if let Some(Kind::Recv(receive)) = self.requests.get_mut(key).map(|request| &mut request.kind) {
+            receive.stage = Stage::Posted(token);
+        }
+        Ok(key)
+    }
+
     /// Ends an operation; a request that the program has let go of is removed.
     pub fn complete(&mut self, key: RequestKey, status: Status, error: Option<Error>) {
         let Some(request) = self.requests.get_mut(key) else {
@@ -300,19 +314,15 @@ pub fn inspect(hold: &mut Hold, key: RequestKey) -> (Status, Result<()>) {
 /// other request, which stays as it is.
 #[inline(always)]
 pub fn finish_plain<R>(state: &mut State, key: RequestKey, look: impl FnOnce(&Status) -> R) -> Option<R> {
-    match state.requests.get(key)? {
+    state.requests.drop_if(key, |request| match request {
         Request {
             kind: Kind::Send(_) | Kind::Recv(_) | Kind::Over,
             done: Some(status),
             error: None,
             ..
-        } => {
-            let seen = look(status);
-            state.requests.discard(key);
-            Some(seen)
-        }
+        } => Some(look(status)),
         _ => None,
-    }
+    })
 }
 
 /// As [`finish_plain`], for a persistent send or receive, which becomes inactive.

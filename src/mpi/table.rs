@@ -98,17 +98,19 @@ impl<T> Table<T> {
         Some(value)
     }
 
-    /// Drops the object under `key`, if it lives, where it is; its key is stale from now on.
-    #[inline]
-    pub fn discard(&mut self, key: u32) {
-        let Some(slot) = self.slots.get_mut(Self::index(key)) else {
-            return;
-        };
-        if slot.generation == key >> INDEX_BITS && slot.value.is_some() {
-            slot.value = None;
-            slot.generation = (slot.generation + 1) % GENERATIONS;
-            self.free.push(Self::index(key) as u32);
+    /// Shows the object under `key`, if it lives, to `look`; if that says something, drops the object where it is, and its
+    /// key is stale from now on.
+    #[inline(always)]
+    pub fn drop_if<R>(&mut self, key: u32, look: impl FnOnce(&T) -> Option<R>) -> Option<R> {
+        let slot = self.slots.get_mut(Self::index(key))?;
+        if slot.generation != key >> INDEX_BITS {
+            return None;
         }
+        let seen = look(slot.value.as_ref()?)?;
+        slot.value = None;
+        slot.generation = (slot.generation + 1) % GENERATIONS;
+        self.free.push(Self::index(key) as u32);
+        Some(seen)
     }
 
     /// How many objects live.
@@ -149,10 +151,11 @@ mod tests {
         assert_eq!(table.remove(first), None);
         assert_eq!(table.get(second), Some(&'b'));
         assert_eq!(table.len(), 1);
-        table.discard(first);
+        assert_eq!(table.drop_if(first, |&c| Some(c)), None);
+        assert_eq!(table.drop_if(second, |&c| (c != 'b').then_some(c)), None);
         assert_eq!(table.len(), 1);
-        table.discard(second);
-        table.discard(second);
+        assert_eq!(table.drop_if(second, |&c| Some(c)), Some('b'));
+        assert_eq!(table.drop_if(second, |&c| Some(c)), None);
         assert_eq!(table.get(second), None);
         assert_eq!(table.len(), 0);
         assert_ne!(table.insert('c').unwrap(), second);

@@ -359,16 +359,11 @@ pub fn irecv(
     if hold.is_checking() && plane == Plane::PointToPoint {
         hold.check_overlap(&buffer, true)?;
     }
-    let make = || Request::new(Kind::Recv(Receive::new(buffer)), Some(comm.clone()));
-    let key = hold.make_request(make)?;
     let pattern = Pattern::new(comm.context_on(plane), source, tag);
-    let state: &mut State = hold;
-    if state.engine.unexpected.is_empty() {
-        state.post(key, pattern);
-    } else {
-        state.meet(key, pattern)?;
+    match hold.posts_at_once() {
+        true => hold.add_posted(comm.clone(), buffer, pattern),
+        false => hold.meet(comm.clone(), buffer, pattern),
     }
-    Ok(key)
 }
 
 /// Starts the receive of a message that a probe has taken; `matched` is used up.
@@ -426,33 +421,32 @@ pub fn wait(hold: &mut Hold, request: RequestKey) -> Result<Status> {
 }
 
 impl State {
-    /// Gives the receive `key` the first kept message that matches, or posts it.
+    /// Whether a receive can be posted without a look at messages that are kept and at ranks that have died.
+    #[inline(always)]
+    pub fn posts_at_once(&self) -> bool {
+        self.engine.unexpected.is_empty() && self.engine.events == 0
+    }
+
+    /// Gives a receive the first kept message that matches, or posts it.
     #[inline(never)]
-    fn meet(&mut self, key: RequestKey, pattern: Pattern) -> Result<()> {
+    fn meet(&mut self, comm: Rc<Comm>, buffer: Buffer, pattern: Pattern) -> Result<RequestKey> {
+        let key = self.add_request(Request::new(Kind::Recv(Receive::new(buffer)), Some(comm)))?;
         while !self.engine.unexpected.is_empty()
             && let Some((envelope, stored)) = self.engine.unexpected.take(pattern)
         {
             if self.give(key, envelope, stored)? {
-                return Ok(());
+                return Ok(key);
             }
         }
-        self.post(key, pattern);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn post(&mut self, key: RequestKey, pattern: Pattern) {
         if self.engine.events != 0 {
-            return self.post_among_survivors(key, pattern);
+            self.post_among_survivors(key, pattern);
+            return Ok(key);
         }
         let token = self.engine.posted.post(pattern, key);
-        if let Some(Request {
-            kind: Kind::Recv(receive),
-            ..
-        }) = self.requests.get_mut(key)
-        {
+        if let Some(Kind::Recv(receive)) = self.requests.get_mut(key).map(|request| &mut request.kind) {
             receive.stage = Stage::Posted(token);
         }
+        Ok(key)
     }
 }
 
