@@ -17,9 +17,9 @@ use crate::sys::futex;
 use std::ptr::NonNull;
 
 /// Bytes of a part, in least parts (`NEARMPI_RING_PART`): of a message of up to [`LONG`] of them half of it but two at most, of
-/// a longer one a quarter but four at most.
+/// a longer one a quarter but eight at most.
 const SHORT_MOST: usize = 2;
-const LONG_MOST: usize = 4;
+const LONG_MOST: usize = 8;
 /// ... of a message with gaps a quarter, but so many at most: packing takes longer than copying.
 const GAPS_MOST: usize = 2;
 /// Data with gaps that are gathered at a time; the first-level cache holds them twice.

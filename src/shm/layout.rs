@@ -39,11 +39,12 @@ pub const MAX_RANKS: u32 = 1 << 15;
 
 /// Bytes of rings that one receiver has for all its senders together, at most, in a job of up to [`SMALL`] ranks and
 /// in a larger one.
-const RINGS_PER_RECEIVER: (usize, usize) = (512 << 10, 256 << 10);
+const RINGS_PER_RECEIVER: (usize, usize) = (576 << 10, 256 << 10);
 /// Ranks of a job in which each pair has the largest ring.
 const SMALL: usize = 8;
-/// Largest and smallest ring of one pair: half of it slots, half bytes, but no more slots than [`SLOTS`].
-const RING: (usize, usize) = (160 << 10, 1 << 10);
+/// Largest and smallest ring of one pair: half of it slots, half bytes, but no more slots than [`SLOTS`]. The largest, that of two
+/// ranks, has 256 KiB of bytes: windows of long messages take 0.9 to 0.97 of the time that they take with 128.
+const RING: (usize, usize) = (288 << 10, 1 << 10);
 /// Most bytes of slots of one pair.
 const SLOTS: usize = 32 << 10;
 /// Bytes of shuttles that one rank begins with, for all others together, in a job of up to [`SMALL`] ranks; larger ones have none.
@@ -291,7 +292,7 @@ mod tests {
         assert!((2..20).all(|ranks| shuttles(ranks) <= 8 << 20) && shuttles(9) == 0);
         assert!(committed(256) <= 300 << 10);
         assert!(
-            committed(2) <= 324 << 10,
+            committed(2) <= 580 << 10,
             "what two ranks may fill; they touch what they use"
         );
         assert!(committed(8) <= 516 << 10);
