@@ -16,8 +16,8 @@ use crate::shm::shuttle::Number;
 use crate::sys::futex;
 use std::ptr::NonNull;
 
-/// Bytes of a part, in least parts (`NEARMPI_RING_PART`): of a message of up to [`LONG`] of them half of it but two at most, of
-/// a longer one a quarter but eight at most.
+/// Bytes of a part, in least parts (`NEARMPI_RING_PART`): half of a short message but two at most, a quarter of a
+/// long one but eight at most.
 const SHORT_MOST: usize = 2;
 const LONG_MOST: usize = 8;
 /// ... of a message with gaps a quarter, but so many at most: packing takes longer than copying.

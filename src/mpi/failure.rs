@@ -164,10 +164,7 @@ impl State {
         if let Some(error) = self.hopeless_receive(key, pattern) {
             return self.complete(key, Status::EMPTY, Some(error));
         }
-        let token = self.engine.posted.post(pattern, key);
-        if let Some(Kind::Recv(receive)) = self.requests.get_mut(key).map(|request| &mut request.kind) {
-            receive.stage = Stage::Posted(token);
-        }
+        self.post(key, pattern);
         self.mark_pending(key, pattern);
     }
 

@@ -204,11 +204,17 @@ impl State {
     #[inline(always)]
     pub fn add_posted(&mut self, comm: Rc<Comm>, buffer: Buffer, pattern: Pattern) -> Result<RequestKey> {
         let key = self.make_request(|| Request::new(Kind::Recv(Receive::new(buffer)), Some(comm)))?;
+        self.post(key, pattern);
+        Ok(key)
+    }
+
+    /// Puts the receive `key` at the end of the queue of posted ones.
+    #[inline(always)]
+    pub fn post(&mut self, key: RequestKey, pattern: Pattern) {
         let token = self.engine.posted.post(pattern, key);
         if let Some(Kind::Recv(receive)) = self.requests.get_mut(key).map(|request| &mut request.kind) {
             receive.stage = Stage::Posted(token);
         }
-        Ok(key)
     }
 
     /// Ends an operation; a request that the program has let go of is removed.

@@ -24,7 +24,7 @@ pub mod unexpected;
 use super::buffer::{Buffer, Layout};
 use super::comm::{Comm, Plane};
 use super::error::{Class, Error, Result};
-use super::request::{self, Kind, Receive, Request, RequestKey, Stage};
+use super::request::{self, Kind, Receive, Request, RequestKey};
 use super::status::Status;
 use super::world::{Hold, State};
 use crate::channel::Bytes;
@@ -438,13 +438,9 @@ impl State {
                 return Ok(key);
             }
         }
-        if self.engine.events != 0 {
-            self.post_among_survivors(key, pattern);
-            return Ok(key);
-        }
-        let token = self.engine.posted.post(pattern, key);
-        if let Some(Kind::Recv(receive)) = self.requests.get_mut(key).map(|request| &mut request.kind) {
-            receive.stage = Stage::Posted(token);
+        match self.engine.events {
+            0 => self.post(key, pattern),
+            _ => self.post_among_survivors(key, pattern),
         }
         Ok(key)
     }
