@@ -138,6 +138,12 @@ impl Blocks {
         Buffer::typed(self.address.wrapping_offset(shift), count, &element.datatype)
     }
 
+    /// Bytes of data in the blocks of `ranks` ranks but that of `one`.
+    pub fn len_but(&self, one: u32, ranks: u32) -> usize {
+        let others = (0..ranks).filter(|&rank| rank != one);
+        others.map(|rank| self.buffer(rank).len()).sum()
+    }
+
     /// Bytes of data in the largest block.
     pub fn largest(&self) -> usize {
         match &self.places {

@@ -5,7 +5,7 @@ use super::args::{Blocks, Data, Reduction, Root, reduction_signature};
 use super::board::reductions::{self, Elements};
 use super::board::started::{self, Plan};
 use super::board::{self, AT_ONCE, Boards, Learns, Where, kept, long, long_reductions, moves};
-use super::choice::Case;
+use super::choice::{Case, Row};
 use super::machine::{self, Operation};
 use super::signature::{Call, Signature};
 use super::{next_started_tag, persistent_tag, plan};
@@ -253,6 +253,30 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             ..at(signature)
         }
     };
+    // What is too long to be shown in any case, or of a length that not `all` ranks know: this one has `mine` bytes for others,
+    // and shows or offers them by their length or as it has learnt; `None` if such go by messages.
+    let presenting = |what, row: Row, mine: usize, all: Option<usize>| {
+        let (near, signature) = (table.wide.min(row.shown), signature);
+        let learns = row.learnt > 0 && all.is_none_or(|all| all <= row.learnt);
+        match learns {
+            _ if !row.offers_any() && (all.is_none() || !learns) => None,
+            false => Some(Where { near, ..at(signature) }),
+            true if near < mine && mine <= row.learnt => Some(learning(signature, what, mine)),
+            // It may have to say how reading what others offer went.
+            true => {
+                let learns = Some(Learns {
+                    what,
+                    len: mine,
+                    timed: false,
+                });
+                Some(Where {
+                    near,
+                    learns,
+                    ..at(signature)
+                })
+            }
+        }
+    };
     match task {
         Task::Barrier(_) => Some(moves::barrier(hold, at(signature))),
         Task::Bcast(Root::Rank(root), data) => {
@@ -319,8 +343,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         }
         Task::Gather(Root::Rank(root), send, recv, regular) => {
             let buffer = send.as_ref().map(Data::buffer);
-            let len = block(send.as_ref(), recv.as_ref()).filter(|_| *regular);
-            match len {
+            match agreed_block(comm, *root, *regular, send.as_ref(), recv.as_ref()) {
                 Some(len) if len <= table.gather.shown => {
                     let signature = in_pieces(signature, len, near);
                     let (send, recv) = (buffer.as_ref(), recv.as_ref());
@@ -332,33 +355,20 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         }
         Task::Scatter(Root::Rank(root), send, recv, regular) => {
             let buffer = recv.as_ref().map(Data::buffer);
-            let len = block(recv.as_ref(), send.as_ref()).filter(|_| *regular);
-            match len {
-                Some(len) if len.saturating_mul(size - 1) <= table.scatter.shown => {
+            let len = agreed_block(comm, *root, *regular, recv.as_ref(), send.as_ref());
+            let all = len.map(|len| len.saturating_mul(size - 1));
+            match (len, all) {
+                (Some(len), Some(all)) if all <= table.scatter.shown => {
                     let signature = in_pieces(signature, len.saturating_mul(size), near);
                     let (send, recv) = ((len, send.as_ref()), buffer.as_ref());
                     Some(moves::scatter(hold, at(signature), *root, send, recv))
                 }
-                Some(len) if len.saturating_mul(size - 1) <= table.scatter.learnt => {
-                    let len = len.saturating_mul(size - 1);
-                    let at = match comm.rank == *root {
-                        true => learning(signature, What::Scatter, len),
-                        false => Where {
-                            learns: Some(Learns {
-                                what: What::Scatter,
-                                len,
-                                timed: false,
-                            }),
-                            ..at(signature)
-                        },
-                    };
-                    Some(long::scatter(hold, at, *root, send.as_ref(), buffer.as_ref()))
+                _ => {
+                    let send = send.as_ref().filter(|_| comm.rank == *root);
+                    let mine = send.map_or(0, |send| send.len_but(comm.rank, comm.size()));
+                    let at = presenting(What::Scatter, table.scatter, mine, all)?;
+                    Some(long::scatter(hold, at, *root, send, buffer.as_ref()))
                 }
-                _ => table.scatter.offers_any().then(|| {
-                    let near = near.min(table.scatter.shown);
-                    let at = Where { near, ..at(signature) };
-                    long::scatter(hold, at, *root, send.as_ref(), buffer.as_ref())
-                }),
             }
         }
         Task::Allgather(send, recv) => {
@@ -379,30 +389,28 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             }
         }
         Task::Alltoall(send, recv) => {
-            let at = |signature| Where {
-                near: table.wide,
-                ..at(signature)
+            let len = recv.block();
+            let all = match size {
+                2 if len.is_none() => Some(longer(comm, send.as_ref(), recv)),
+                _ => len.map(|len| len.saturating_mul(size - 1)),
             };
-            match recv.block() {
-                Some(len) if len.saturating_mul(size - 1) <= table.alltoall.shown => {
-                    let signature = in_pieces(signature, len.saturating_mul(size), table.wide);
-                    let send = (len, send.as_ref());
-                    Some(moves::alltoall(hold, at(signature), send, recv))
+            match (len, all) {
+                (_, Some(all)) if all <= table.alltoall.shown => {
+                    let near = table.wide;
+                    let at = |all| Where {
+                        near,
+                        ..at(in_pieces(signature, all, near))
+                    };
+                    let send = send.as_ref();
+                    Some(match len {
+                        Some(len) => moves::alltoall(hold, at(len.saturating_mul(size)), (len, send), recv),
+                        None => moves::alltoallv_of_two(hold, at(all), all, send, recv),
+                    })
                 }
-                Some(len) if len.saturating_mul(size - 1) <= table.alltoall.learnt => {
-                    let at = learning(signature, What::Alltoall, len.saturating_mul(size - 1));
-                    Some(long::alltoall(hold, at, send.as_ref(), recv))
-                }
-                Some(_) if !table.alltoall.offers_any() => None,
-                None if !table.alltoallv => None,
                 _ => {
-                    let near = table.wide.min(table.alltoall.shown);
-                    Some(long::alltoall(
-                        hold,
-                        Where { near, ..at(signature) },
-                        send.as_ref(),
-                        recv,
-                    ))
+                    let mine = send.as_ref().unwrap_or(recv).len_but(comm.rank, comm.size());
+                    let at = presenting(What::Alltoall, table.alltoall, mine, all)?;
+                    Some(long::alltoall(hold, at, send.as_ref(), recv))
                 }
             }
         }
@@ -420,6 +428,23 @@ pub fn in_pieces(signature: Signature, len: usize, near: usize) -> Signature {
 }
 
 /// Bytes of a rank's block in a regular gather or scatter.
-fn block(data: Option<&Data>, blocks: Option<&Blocks>) -> Option<usize> {
-    data.map(Data::len).or_else(|| blocks?.block())
+fn block(own: Option<&Data>, blocks: Option<&Blocks>) -> Option<usize> {
+    own.map(Data::len).or_else(|| blocks?.block())
+}
+
+/// Bytes of a rank's block in a gather or scatter whose length all ranks know: of a regular one, and of the only block that goes
+/// from one of two ranks to the other. `blocks` are the root's.
+fn agreed_block(comm: &Comm, root: u32, regular: bool, own: Option<&Data>, blocks: Option<&Blocks>) -> Option<usize> {
+    match blocks.filter(|_| comm.rank == root) {
+        _ if regular => block(own, blocks),
+        _ if comm.size() != 2 => None,
+        Some(blocks) => Some(blocks.buffer(1 - root).len()),
+        None => own.map(Data::len),
+    }
+}
+
+/// Bytes of the longer one of the blocks that two ranks have for each other.
+fn longer(comm: &Comm, send: Option<&Blocks>, recv: &Blocks) -> usize {
+    let len = |blocks: &Blocks| blocks.buffer(1 - comm.rank).len();
+    len(send.unwrap_or(recv)).max(len(recv))
 }

@@ -80,16 +80,14 @@ pub struct Table {
     pub reduce_scatter: Row,
     /// `MPI_Scan` and `MPI_Exscan`, in pieces.
     pub scan: Row,
-    /// `MPI_Gather`, in pieces; `MPI_Gatherv` is always as long as the longest.
+    /// `MPI_Gather`, in pieces; `MPI_Gatherv` of more than two ranks is always as long as the longest.
     pub gather: Row,
-    /// `MPI_Scatter`, by the bytes of all blocks for others; `MPI_Scatterv` is always as long as the longest.
+    /// `MPI_Scatter`, by the bytes of all blocks for others; those of `MPI_Scatterv` only the root of more than two ranks knows.
     pub scatter: Row,
     /// `MPI_Allgather` and `MPI_Allgatherv`, by the bytes of the largest block.
     pub allgather: Row,
-    /// `MPI_Alltoall`, by the bytes of all blocks for others.
+    /// `MPI_Alltoall`, by the bytes of all blocks for others; those of its kin only their rank knows, but of two ranks.
     pub alltoall: Row,
-    /// Whether its kin go by boards, of whose lengths not all ranks know.
-    pub alltoallv: bool,
 }
 
 impl Table {
@@ -122,7 +120,6 @@ impl Table {
         let mut table = Table {
             near,
             wide,
-            alltoallv: once,
             // Two ranks read as much either way, in one turn rather than two. Ranks that share CPUs change places in each; of
             // two on one CPU what both show, read and write has to fit its cache.
             share: match (size, crowded) {
@@ -181,9 +178,6 @@ impl Table {
                 learnt: if can { most(Way::Learnt) } else { 0 },
                 offered: if can { most(Way::Offered) } else { 0 },
             };
-            if operation == Operation::Alltoall {
-                table.alltoallv = table.alltoall.offers_any();
-            }
         }
         table
     }

@@ -171,7 +171,7 @@ impl Boards {
 mod tests {
     use super::super::tests::{ANY, Step, What, take};
     use super::*;
-    use crate::mpi::coll::support;
+    use crate::mpi::coll::{board, support};
 
     /// A program whose readers take `took` a byte, while showing takes `cost`: how many of `calls` were offered.
     fn run(known: &mut Known, calls: u32, took: u64, fresh: bool, cost: u64) -> u32 {
@@ -253,10 +253,20 @@ mod tests {
             if refused {
                 hold.engine.channel.never_read(1 - rank);
             }
-            for what in [What::Bcast, What::Scatter, What::Allgather, What::Alltoall] {
+            for what in [
+                What::Bcast,
+                What::Scatter,
+                What::Scatterv,
+                What::Allgather,
+                What::Allgatherv,
+                What::Alltoall,
+                What::Alltoallv,
+            ] {
+                // What has been learnt of one is known of its kin.
+                board::of(&hold, &comm).unwrap().learnt.all.borrow_mut().clear();
                 for seed in 0..=FIRST {
-                    // 100,000 bytes of a rank: a broadcast of two pieces.
-                    let count = 25_000;
+                    // 100,000 to 200,000 bytes of a rank: a broadcast of several pieces.
+                    let count = 50_000;
                     take(
                         &mut hold,
                         &comm,
@@ -268,7 +278,7 @@ mod tests {
                         },
                     );
                 }
-                let boards = super::super::of(&hold, &comm).unwrap();
+                let boards = board::of(&hold, &comm).unwrap();
                 if rank == 0 {
                     let known = boards.learnt.all.borrow();
                     let tried = known.last().is_some_and(|(_, _, known)| known.trial == TRIAL - 1);

@@ -41,7 +41,7 @@ impl Where<'_> {
         let ranks = self.comm.size();
         // Blocks begin with a line: copies that do not are slower.
         let table = (ranks as usize * ENTRY).next_multiple_of(LINE);
-        let total: usize = self.others().map(|rank| blocks.buffer(rank).len()).sum();
+        let total = blocks.len_but(self.comm.rank, ranks);
         if total > self.near || total + table > LONGEST {
             let offer = Offer::blocks(blocks, ranks, copied, self.others());
             turn.offer(hold, &offer)?;

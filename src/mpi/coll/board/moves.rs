@@ -179,22 +179,52 @@ pub fn allgather(
     longest: usize,
 ) -> Result<()> {
     let mine = recv(at.comm.rank);
-    let piece = |block: &Buffer, (first, most): Piece| (first, most.min(block.len().saturating_sub(first)));
+    let kept = || keep(send, Some(&mine));
+    all_to_all(hold, at, (send.unwrap_or(&mine), mine.len(), kept), &recv, longest)
+}
+
+/// `MPI_Alltoallv` and `MPI_Alltoallw` of two ranks, whose longer block has `longest` bytes: each shows its block for the other,
+/// as in an allgather. `send` is `None` in place. Cost: n bytes shown and read by each rank, a turn for each piece.
+///
+/// # Errors
+/// As [`gather`].
+pub fn alltoallv_of_two(
+    hold: &mut Hold,
+    at: Where,
+    longest: usize,
+    send: Option<&Blocks>,
+    recv: &Blocks,
+) -> Result<()> {
+    let me = at.comm.rank;
+    let mine = send.unwrap_or(recv).buffer(1 - me);
+    let kept = || keep(send.map(|send| send.buffer(me)).as_ref(), Some(&recv.buffer(me)));
+    all_to_all(hold, at, (&mine, mine.len(), kept), |rank| recv.buffer(rank), longest)
+}
+
+/// Everybody shows the first bytes of a buffer, keeps what it has for itself, and takes what the others show.
+fn all_to_all(
+    hold: &mut Hold,
+    at: Where,
+    (mine, len, kept): (&Buffer, usize, impl Fn()),
+    recv: impl Fn(u32) -> Buffer,
+    longest: usize,
+) -> Result<()> {
+    let piece = |len: usize, (first, most): Piece| (first, most.min(len.saturating_sub(first)));
     let show = |hold: &mut Hold, turn: &Turn, part| {
-        let (first, len) = piece(&mine, part);
+        let (first, len) = piece(len, part);
         turn.show_with(hold, len, |room| {
             // SAFETY: the room has as many bytes as the piece of the buffer, which the program owns.
-            unsafe { send.unwrap_or(&mine).pack(first, room, len) };
+            unsafe { mine.pack(first, room, len) };
         })?;
         if first == 0 {
-            keep(send, Some(&mine));
+            kept();
         }
         Ok(())
     };
     let take = |hold: &mut Hold, turn: &Turn, part| {
         at.others().try_for_each(|rank| {
             let room = recv(rank);
-            take(hold, turn, rank, &room, piece(&room, part))
+            take(hold, turn, rank, &room, piece(room.len(), part))
         })
     };
     exchange(hold, at, pieces(longest, at.near), at.near, show, take)
@@ -283,7 +313,7 @@ pub(super) fn keep(from: Option<&Buffer>, to: Option<&Buffer>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{job, values};
+    use super::super::tests::{ANY, Step, What, job, take as perform, values};
     use super::*;
     use crate::mpi::coll::board;
     use crate::mpi::coll::signature::{Call, Signature};
@@ -323,6 +353,33 @@ mod tests {
                 all == [values(1, 0, count), values(1, 1, count)].concat(),
                 "rank {rank}"
             );
+        });
+    }
+
+    /// Both know what goes from one of two ranks to the other, so it is shown as it is, without a table of places.
+    #[test]
+    fn two_ranks_show_blocks_of_any_length_as_those_of_one() {
+        job(2, 2, &[], false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            // Who shows how many of 1000 integers: `take` gives rank 1 five more than the half, and the same to both in an alltoall.
+            for (what, from, ints) in [
+                (What::Gatherv, 1, 505),
+                (What::Scatterv, 0, 505),
+                (What::Alltoallv, 0, 500),
+                (What::Alltoallv, 1, 500),
+            ] {
+                let step = Step {
+                    what,
+                    count: 1000,
+                    ..ANY
+                };
+                perform(&mut hold, &comm, step);
+                let boards = board::of(&hold, &comm).unwrap();
+                let turn = boards.before + comm.context.next_turn();
+                let note = boards.members[from].board.slot(turn).note();
+                assert!(rank != from as u32 || note.len == 4 * ints, "{what:?}: {}", note.len);
+            }
         });
     }
 }
