@@ -122,6 +122,15 @@ impl Wait {
         };
         word.load(Ordering::Acquire) >= self.turn
     }
+
+    /// Whether it comes within so many `looks`.
+    #[inline]
+    pub fn comes_within(&self, looks: u32) -> bool {
+        (0..looks).any(|_| {
+            std::hint::spin_loop();
+            self.is_over()
+        })
+    }
 }
 
 impl Desk {

@@ -14,6 +14,7 @@
 //! | module | owns |
 //! |---|---|
 //! | [`blocks`] | a block for each of the others |
+//! | [`crowd`] | whose turn it is on a CPU that ranks share |
 //! | [`desk`] | scratch memory that is still being read; what threads wait for |
 //! | [`far`] | what is too long to be shown: one copy out of its owner's memory |
 //! | [`kept`] | persistent operations |
@@ -28,6 +29,7 @@
 #![allow(unsafe_code)]
 
 mod blocks;
+mod crowd;
 pub mod desk;
 pub mod far;
 pub mod kept;
@@ -302,11 +304,8 @@ impl Boards {
         if wait.is_over() {
             return Ok(());
         }
-        for _ in 0..self.glances() {
-            std::hint::spin_loop();
-            if wait.is_over() {
-                return Ok(());
-            }
+        if wait.comes_within(self.glances()) || (self.gives_way(hold) && self.comes_in_turn(hold, &wait, rank)) {
+            return Ok(());
         }
         let (board, mut looks) = (member.board, 0u32);
         let again = Wait { board, ..wait };

@@ -1,0 +1,130 @@
+//! Where ranks share CPUs: whose turn it is on this one.
+//!
+//! A rank that waits gives way at once: each look before that is lost for a rank that needs the CPU. It looks about as long as a
+//! change of place takes where that would only let in ranks that wait for the same, in a row of turns in which all show something.
+//! In others they wait for a root, and who gives way lets it go on sooner, if it is here, to what is waited for next.
+
+use super::desk::Wait;
+use super::{Boards, GLANCES, SLOTS};
+use crate::mpi::world::Hold;
+use crate::shm::sync::Ordering;
+use crate::sys::cpu;
+
+/// Times that a rank gives way before it looks at the queues in between.
+const TIMES: u32 = 2;
+
+impl Boards {
+    /// Whether this rank lets others have the CPU before it looks at the queues. A profile counts waiting from there on.
+    pub(super) fn gives_way(&self, hold: &Hold) -> bool {
+        let channel = &hold.engine.channel;
+        self.segment.oversubscribed() && channel.settings().same_cpu != 0 && channel.meter().is_none()
+    }
+
+    /// Whether what this rank waits for on `rank`'s board comes while it gives way to those who need its CPU.
+    pub(super) fn comes_in_turn(&self, hold: &mut Hold, wait: &Wait, rank: usize) -> bool {
+        (0..TIMES).any(|_| {
+            if self.can_look(hold, wait, rank) && wait.comes_within(GLANCES) {
+                return true;
+            }
+            hold.engine.channel.spread(None);
+            hold.released(cpu::give_way);
+            wait.is_over()
+        })
+    }
+
+    /// Whether `rank` is on another CPU, and all members that were last seen on this one wait for the same: they have shown this turn,
+    /// as this rank has, and the one before, or are through with it where that is waited for.
+    fn can_look(&self, hold: &Hold, wait: &Wait, rank: usize) -> bool {
+        let turn = wait.turn;
+        let shows = |turn: u64| self.shown[turn as usize % SLOTS].get() == turn;
+        let Some(here) = hold.engine.channel.seen().filter(|_| shows(turn) && shows(turn - 1)) else {
+            return false;
+        };
+        let others = self.members.iter().enumerate().filter(|&(other, _)| other != self.me);
+        let mut here = others.filter(|(_, member)| self.segment.rank(member.world).bell.cpu() == Some(here));
+        here.all(|(other, member)| {
+            let word = match wait.done {
+                true => member.board.done(),
+                false => member.board.slot(turn).turn(),
+            };
+            other != rank && word.load(Ordering::Acquire) >= turn
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mpi::coll::{board, support};
+    use crate::mpi::comm::create;
+    use crate::shm::board::Note;
+    use crate::shm::waiting::Item;
+    use std::sync::Barrier;
+
+    #[test]
+    fn a_rank_looks_on_if_all_here_wait_for_the_same_and_gives_way_otherwise() {
+        let over = Barrier::new(4);
+        support::job(4, 2, &[], false, |me, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            let comm = create::dup(&mut hold, &comm).unwrap();
+            if me != 0 {
+                over.wait();
+                return;
+            }
+            let boards = board::of(&hold, &comm).unwrap().clone();
+            let here = cpu::current().unwrap();
+            assert!(cpu::bind(&[here as usize].into_iter().collect()));
+            let sits = |rank: u32, cpu| world.segment().rank(rank).bell.seen_on(cpu);
+            (1..4).for_each(|rank| sits(rank, here + rank % 2));
+            let note = Note {
+                tag: 0,
+                len: 0,
+                far: false,
+            };
+            let show = |rank: usize, turn| boards.members[rank].board.slot(turn).show(turn, note);
+            let wait = |rank: usize, turn, done| Wait {
+                board: boards.members[rank].board,
+                turn,
+                done,
+                item: Item {
+                    is_send: false,
+                    peer: None,
+                    place: None,
+                    tag: None,
+                    context: 0,
+                    len: 0,
+                },
+                told: false,
+            };
+            let looks = |hold: &Hold, rank, turn, done| boards.can_look(hold, &wait(rank, turn, done), rank);
+            // Rank 2 is here, and has not shown what all show; then it is the one that is waited for.
+            boards.shown[2].set(2);
+            boards.shown[3].set(3);
+            assert!(!looks(&hold, 1, 3, false));
+            show(2, 3);
+            assert!(looks(&hold, 1, 3, false) && !looks(&hold, 2, 3, false));
+            // All are to be through with it.
+            assert!(!looks(&hold, 1, 3, true));
+            boards.members[2].board.finish(3);
+            assert!(looks(&hold, 1, 3, true));
+            // A turn in which this rank shows nothing, and the one after that.
+            boards.shown[5].set(5);
+            show(2, 5);
+            assert!(!looks(&hold, 1, 4, false) && !looks(&hold, 1, 5, false));
+            // Rank 2 goes elsewhere; so it needs nothing here.
+            boards.shown[6].set(6);
+            assert!(!looks(&hold, 1, 6, false));
+            sits(2, here + 1);
+            assert!(looks(&hold, 1, 6, false));
+            // What does not come costs a few changes of place; what comes while a rank looks costs none.
+            let given = hold.engine.channel.given;
+            assert!(!boards.comes_in_turn(&mut hold, &wait(1, 6, false), 1));
+            assert_eq!(hold.engine.channel.given - given, TIMES);
+            show(1, 6);
+            assert!(boards.comes_in_turn(&mut hold, &wait(1, 6, false), 1));
+            assert_eq!(hold.engine.channel.given - given, TIMES);
+            over.wait();
+        });
+    }
+}
