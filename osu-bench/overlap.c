@@ -1,8 +1,8 @@
 /* How well nonblocking collectives run beside computation, by the method of the OSU benchmarks: the operation alone
  * takes `pure`; then a computation of about that length is done between its start and the wait for its end. Columns:
  * size, overall time, computation, pure time (us), and the part of the pure time that was hidden (percent).
- * First argument: ibarrier, iallreduce, ibcast or ialltoall, or pbarrier ... for persistent ones; then the options of the
- * other benchmarks. */
+ * First argument: ibarrier, iallreduce, ibcast, iallgather or ialltoall, or pbarrier ... for persistent ones; then the
+ * options of the other benchmarks. */
 #include "common.h"
 
 enum { ROUNDS_OF_WORK = 64 };
@@ -21,6 +21,8 @@ static void keep(const char *what, void *in, void *out, size_t bytes)
         MPI_Allreduce_init(in, out, (int)(bytes / sizeof(float)), MPI_FLOAT, MPI_SUM, comm, MPI_INFO_NULL, &kept);
     else if (!strcmp(what, "pbcast"))
         MPI_Bcast_init(in, (int)bytes, MPI_CHAR, 0, comm, MPI_INFO_NULL, &kept);
+    else if (!strcmp(what, "pallgather"))
+        MPI_Allgather_init(in, (int)bytes, MPI_CHAR, out, (int)bytes, MPI_CHAR, comm, MPI_INFO_NULL, &kept);
     else
         MPI_Alltoall_init(in, (int)bytes, MPI_CHAR, out, (int)bytes, MPI_CHAR, comm, MPI_INFO_NULL, &kept);
 }
@@ -35,6 +37,8 @@ static void start(const char *what, void *in, void *out, size_t bytes, MPI_Reque
         MPI_Iallreduce(in, out, (int)(bytes / sizeof(float)), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, request);
     else if (!strcmp(what, "ibcast"))
         MPI_Ibcast(in, (int)bytes, MPI_CHAR, 0, MPI_COMM_WORLD, request);
+    else if (!strcmp(what, "iallgather"))
+        MPI_Iallgather(in, (int)bytes, MPI_CHAR, out, (int)bytes, MPI_CHAR, MPI_COMM_WORLD, request);
     else
         MPI_Ialltoall(in, (int)bytes, MPI_CHAR, out, (int)bytes, MPI_CHAR, MPI_COMM_WORLD, request);
 }
@@ -62,7 +66,7 @@ int main(int argc, char **argv)
         argc--, argv++;
     }
     begin(&argc, &argv, &benchmark, MPI_THREAD_SINGLE);
-    size_t each = !strcmp(what + 1, "alltoall") ? (size_t)ranks : 1;
+    size_t each = strstr(what, "alltoall") || strstr(what, "allgather") ? (size_t)ranks : 1;
     void *in = buffer(options.max * each), *out = buffer(options.max * each);
     for (size_t size = options.min; size <= options.max; size = next_size(size)) {
         double pure = 0, overall = 0, busy = 0;

@@ -23,6 +23,7 @@
 //!
 //! Two ranks that show each other something in the same turn swap what they write into: memory like a tray, of 260 KiB, that each
 //! has for some contexts. Who writes there has read it in the turn before of that kind, or owns it and nobody has; so nobody waits.
+//! The upper halves of two ranks' wide rooms are areas, four in all: who has read what is shown in one may write there; slots say where.
 //!
 //! Collective operations of a communicator have turns: 1, 2, 3 ... for as long as the job lives, also
 //! when the context's number goes to another communicator. So no word is ever reset, and what a reader

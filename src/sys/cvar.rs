@@ -141,11 +141,11 @@ cvars! {
     board_direct "BOARD_DIRECT" 32768 0..=65536 job
         "bytes for others up to which a scatter shows them, and where each rank has a CPU an allgather or alltoall";
     board_started "BOARD_STARTED" 1048576 0..=1152921504606846976 job
-        "bytes of a rank up to which a nonblocking collective of one of the first 16 communicators goes by boards, in pieces of BOARD_MAX, of one of the next 240 up to 1024; of persistent ones 16 and 240 at a time; 0: by messages";
+        "bytes of a rank up to which a nonblocking collective of one of the first 16 communicators goes by boards, in pieces of BOARD_MAX, and longer ones as far as blocking ones are shown (nearmpi-info --collectives); of one of the next 240 up to 1024; of persistent ones 16 and 240 at a time; 0: by messages";
     board_trays "BOARD_TRAYS" 1 0..=1 job
         "1: what a rank shows on a board and is too long for a slot lies behind its own mark if it has up to 16384 bytes; 0: in scratch memory, where the slot says";
     board_swap "BOARD_SWAP" 1 0..=1 job
-        "1: what two ranks with a CPU each show each other at the same time and is too long for a slot lies in memory that they swap: each writes where it has just read; 0: in scratch memory of its own";
+        "1: what two ranks with a CPU each show each other at the same time and is too long for a slot lies in memory that they swap, or pass to each other in nonblocking operations: each writes where it has just read; 0: in memory of its own";
     board_one_copy "BOARD_ONE_COPY" 1 0..=2 job
         "longer data of a blocking collective are copied once by whoever needs them: 0: never; 1: where that has proved quicker (nearmpi-info --collectives); 2: always";
     share_min "SHARE_MIN" 8192 0..=1073741824 job

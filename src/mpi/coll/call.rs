@@ -111,7 +111,7 @@ pub fn begin(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<RequestKey>
         && let Some(signature) = started::signature(hold, boards, &task)
     {
         let tag = signature.tag(next_started_tag(comm));
-        let plan = Plan::new(hold, (comm, boards), task, tag, None);
+        let plan = Plan::new((comm, boards), task, tag, None);
         return started::start(hold, plan);
     }
     let operation = task.plan(hold, comm);
@@ -136,7 +136,7 @@ pub fn keep(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<Kept> {
     Ok(match kept::claim(hold, comm, &task)? {
         Some((boards, context, signature)) => {
             let (tag, context) = (signature.tag(tag), Some(Box::new(context)));
-            Kept::Boards(Rc::new(Plan::new(hold, (comm, &boards), task, tag, context)))
+            Kept::Boards(Rc::new(Plan::new((comm, &boards), task, tag, context)))
         }
         None => Kept::Schedule(Rc::new(task.plan(hold, comm)), tag),
     })

@@ -5,7 +5,8 @@
 //! A row of the table says up to how many bytes the operation is shown on the boards, in pieces of `near` bytes where it
 //! goes in pieces, up to how many it is shown or offered as the ranks learn what is quicker, and up to how many it is offered,
 //! to be copied once; what is longer still becomes a schedule, and so does what is persistent, or of more ranks than use boards.
-//! Nonblocking and persistent operations are shown up to one bound for all (`NEARMPI_BOARD_STARTED`), and become schedules above.
+//! Nonblocking and persistent operations are shown as far as blocking ones, but at least up to one bound for all
+//! (`NEARMPI_BOARD_STARTED`), and become schedules above.
 
 use super::board::{AT_ONCE, MOST};
 use super::machine::is_crowded;
@@ -15,7 +16,7 @@ use crate::sys::cvar::Settings;
 use crate::sys::selection::{Operation, Rule, Step, Way};
 
 /// Smallest pieces, in bytes: a turn costs as much as copying these.
-const LEAST: usize = 1024;
+pub const LEAST: usize = 1024;
 
 /// Ranks up to which each reads all before it in a prefix reduction of long vectors.
 const FEW_SCAN: usize = 8;

@@ -88,11 +88,6 @@ impl Room {
         Room { place, lying }
     }
 
-    /// Its bytes.
-    pub fn bytes(&self) -> usize {
-        self.place.1
-    }
-
     /// Whether `len` bytes have a place, once what was shown up to turn `over` is read no more.
     pub fn has(&mut self, len: usize, over: u64) -> bool {
         self.lying.retain(|&(_, _, turn)| turn > over);

@@ -5,9 +5,11 @@
 //! There are so many boards for them in a job; one member claims some when an operation is initialized and tells the others,
 //! as for a new communicator. They are free again when all members have freed the request. What gets none runs as a schedule.
 
+use super::cut::longest;
 use super::{Boards, started};
 use crate::mpi::coll::bcast_bytes;
 use crate::mpi::coll::call::{self, Task};
+use crate::mpi::coll::choice::Table;
 use crate::mpi::coll::signature::Signature;
 use crate::mpi::comm::Comm;
 use crate::mpi::context::{Context, NONE};
@@ -22,8 +24,10 @@ use std::rc::Rc;
 /// # Errors
 /// What makes progress impossible; `Other`: a member is in another call.
 pub fn claim(hold: &mut Hold, comm: &Rc<Comm>, task: &Task) -> Result<Option<(Rc<Boards>, Context, Signature)>> {
-    let most = hold.engine.channel.settings().board_started as usize;
-    let shown = call::shown(task, comm.size() as usize).map(|(shown, _)| shown);
+    let (size, channel) = (comm.size() as usize, &hold.engine.channel);
+    let shown = call::shown(task, size).map(|(shown, _)| shown);
+    let table = Table::new(channel.settings(), channel.segment().oversubscribed(), size);
+    let most = longest(channel.settings(), &table, task);
     let Some(shown) = shown.filter(|&shown| shown <= most && Boards::may_open(hold, comm, true)) else {
         return Ok(None);
     };

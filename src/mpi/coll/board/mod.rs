@@ -15,13 +15,16 @@
 //! |---|---|
 //! | [`blocks`] | a block for each of the others |
 //! | [`crowd`] | whose turn it is on a CPU that ranks share |
+//! | [`cut`] | how nonblocking operations go in pieces |
 //! | [`desk`] | scratch memory that is still being read; what threads wait for |
 //! | [`far`] | what is too long to be shown: one copy out of its owner's memory |
 //! | [`kept`] | persistent operations |
 //! | [`learnt`] | whether long data are shown or offered, where that is learnt |
 //! | [`moves`] | operations that move data |
+//! | [`passed`] | memory that two ranks pass to each other in nonblocking operations |
 //! | [`reductions`] | operations that compute |
 //! | [`started`] | nonblocking operations |
+//! | [`stray`] | members that are in another call |
 //! | [`swap`] | what is too long for a slot, where two ranks show each other something |
 //! | [`tray`] | what is too long for a slot |
 //! | [`view`] | what a reader sees of another rank |
@@ -30,6 +33,7 @@
 
 mod blocks;
 mod crowd;
+mod cut;
 pub mod desk;
 pub mod far;
 pub mod kept;
@@ -37,10 +41,12 @@ pub mod learnt;
 pub mod long;
 pub mod long_reductions;
 pub mod moves;
+mod passed;
 pub mod reductions;
 pub mod started;
 #[cfg(test)]
 mod started_tests;
+mod stray;
 mod swap;
 #[cfg(test)]
 mod tests;
@@ -65,16 +71,17 @@ use crate::shm::waiting::Item;
 use crate::sys::selection::Operation;
 use desk::{Room, Wait};
 use learnt::Learnt;
+use passed::Areas;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+pub use stray::check_end;
+use stray::{STRAY, refuse_stray};
 use swap::Swaps;
 pub use view::View;
 
 /// Looks at a board alone before the queues are looked at in between.
 const GLANCES: u32 = 128;
-/// Looks between two searches for a message of another collective operation.
-const STRAY: u32 = 64;
 /// Bytes of an entry that says where data lie: an address or offset, and a number of bytes.
 const ENTRY: usize = 16;
 /// Why a rank may have another number of bytes than expected.
@@ -99,6 +106,10 @@ pub struct Boards {
     shown: [Cell<u64>; SLOTS],
     /// Of nonblocking operations: what is too long for a slot.
     room: Option<RefCell<Room>>,
+    /// ... how many bytes are shown in a turn at most, and whether longer operations go in pieces.
+    cut: (usize, bool),
+    /// ... what two members pass to each other, if they do.
+    areas: Option<Areas>,
     /// The turn that shows next: what is not shown yet keeps its slot.
     next: Cell<u64>,
     /// All turns up to this one are over here.
@@ -174,6 +185,8 @@ pub struct Turn<'a> {
     tag: i32,
     /// Which of what two ranks swap this one writes, if they do in this turn.
     swap: Option<usize>,
+    /// What it shows may lie in memory that it passes on.
+    passes: bool,
 }
 
 /// The boards of `comm`, if it uses them: intracommunicators of up to `NEARMPI_BOARD_RANKS` ranks, the first
@@ -210,7 +223,13 @@ impl Boards {
         }
         let channel = &hold.engine.channel;
         let (settings, segment) = (channel.settings(), channel.segment());
-        let room = second(context.into()).filter(|_| started).map(room);
+        let table = Table::new(settings, segment.oversubscribed(), comm.size() as usize);
+        let mut room = second(context.into()).filter(|_| started).map(room);
+        let cut = cut::bounds(&table, room.map_or(0, |(_, bytes)| bytes));
+        let areas = room.and_then(|room| Areas::open(hold, comm, room));
+        if let (Some((_, bytes)), Some(_)) = (&mut room, &areas) {
+            *bytes /= 2;
+        }
         let member = |&world: &u32| {
             Some(Member {
                 board: segment.board(world, context, started)?,
@@ -227,12 +246,14 @@ impl Boards {
             through: Cell::new(before),
             shown: Default::default(),
             room: room.map(|place| RefCell::new(Room::new(place))),
+            cut,
+            areas,
             next: Cell::new(before + 1),
             over: Cell::new(before),
             early: RefCell::default(),
             segment: segment.clone(),
             trays: (!started && settings.board_trays != 0).then_some(context),
-            table: Table::new(settings, segment.oversubscribed(), comm.size() as usize),
+            table,
             learnt: Learnt::default(),
             swaps: if started { None } else { Swaps::open(hold, comm) },
         }))
@@ -327,47 +348,6 @@ impl Boards {
     }
 }
 
-/// Finds out that a member is in another collective operation from the message it has sent.
-///
-/// # Errors
-/// `Other`: that is so.
-#[cold]
-fn refuse_stray(hold: &Hold, context: u16, tag: i32) -> Result<()> {
-    let number = |tag: i32| tag as u32 % super::TAGS;
-    for (envelope, _) in hold.engine.unexpected.iter() {
-        let theirs = envelope.tag();
-        let same = envelope.context() == context && theirs < 0 && number(theirs) == number(tag);
-        if same && signature::differ(tag, theirs) {
-            let source = envelope.source() as i32;
-            return Err(Error::new(Class::Other, signature::complaint(tag, source, theirs)));
-        }
-    }
-    Ok(())
-}
-
-/// Looks at the end whether members of the world showed something for another call in one of its last
-/// turns: each of several roots shows its data and waits for nobody.
-///
-/// # Errors
-/// `Other`: that is so.
-pub fn check_end(hold: &Hold) -> Result<()> {
-    let Some(boards) = of(hold, &hold.world) else {
-        return Ok(());
-    };
-    for turn in boards.shown.iter().map(Cell::get).filter(|&turn| turn > 0) {
-        let mine = boards.members[boards.me].board.slot(turn).note().tag;
-        for (rank, member) in boards.members.iter().enumerate() {
-            let slot = member.board.slot(turn);
-            let theirs = slot.note().tag;
-            if slot.turn().load(Ordering::Acquire) == turn && signature::differ(mine, theirs) {
-                let text = signature::complaint(mine, rank as i32, theirs);
-                return Err(Error::new(Class::Other, text.replace("is in", "was in")));
-            }
-        }
-    }
-    Ok(())
-}
-
 impl<'a> Turn<'a> {
     /// The next turn of `comm`, for a call that all members describe by the same signature.
     #[inline]
@@ -379,6 +359,7 @@ impl<'a> Turn<'a> {
             number: boards.before + turn + 1,
             tag: signature.tag(tag_of(turn)),
             swap: None,
+            passes: false,
         }
     }
 
@@ -456,8 +437,8 @@ impl<'a> Turn<'a> {
             let place = (payload.addr() - mine.scratch.address().addr()) as u64;
             (payload, Some((head, mark)), Some(place))
         } else {
-            let at = self.room(hold, len)?;
-            (mine.scratch.address().wrapping_add(at), None, Some(at as u64))
+            let (payload, place) = self.room(hold, len)?;
+            (payload, None, Some(place))
         };
         fill(to);
         if let Some((head, mark)) = head {

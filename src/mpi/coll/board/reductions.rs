@@ -178,10 +178,10 @@ impl<'a> Elements<'a> {
         Ok(view)
     }
 
-    /// Whether the operand of `rank` is read where it lies and the result goes there too: in memory that is swapped the other rank
-    /// may be in the next turn and write over what was shown of it.
+    /// Whether the operand of `rank` is read where it lies and the result goes there too: in memory that is swapped or passed on
+    /// the other rank may be in the next turn and write over what was shown of it.
     fn is_overwritten(&self, turn: &Turn, rank: u32) -> bool {
-        rank == turn.comm.rank && self.send.is_none() && turn.swap.is_some()
+        rank == turn.comm.rank && self.send.is_none() && (turn.swap.is_some() || turn.passes)
     }
 
     /// `to = left op right`, or `to = left op to`.

@@ -10,9 +10,11 @@
 //! order, so that none takes the slot of an earlier one, and may end in any; `done` tells up to which turn all are over.
 #![allow(unsafe_code)]
 
+use super::cut::{Cut, longest};
 use super::moves::keep;
-use super::reductions::{Elements, SHARED, block};
-use super::{Boards, STRAY, Turn, refuse_stray};
+use super::reductions::{Elements, block};
+use super::stray::{STRAY, refuse_stray};
+use super::{Boards, Turn};
 
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::{Data, Root};
@@ -25,19 +27,14 @@ use crate::mpi::error::Result;
 use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::Status;
 use crate::mpi::world::Hold;
-use crate::shm::board::{INLINE, ROOM, SLOTS};
+use crate::shm::board::{INLINE, SLOTS};
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
-use crate::sys::cvar::Settings;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
 
 /// Bytes up to which what is shown may go to a new place before it is known who reads the last one.
 const LOOKED: usize = 2 << 10;
-
-/// Pieces of an operation, at most: with a small `NEARMPI_BOARD_MAX` messages are better. The longest has 16 with what that is by default;
-/// four times as many are a guess, and in pieces of a byte a test took a minute.
-const PIECES: usize = 64;
 
 /// What is done, once or whenever it is started.
 pub struct Plan {
@@ -83,44 +80,15 @@ struct Started {
     request: Option<RequestKey>,
 }
 
-/// How an operation goes in pieces.
-#[derive(Clone, Copy)]
-struct Cut {
-    /// Bytes of a block, or elements.
-    whole: usize,
-    /// ... of a piece.
-    each: usize,
-    /// Turns of the operation, at least one.
-    turns: u64,
-    /// Each rank reduces its share of a piece, and shows the result in a turn of its own.
-    shared: bool,
-    /// Bytes that this rank shows in a turn, at most.
-    room: usize,
-}
-
-/// Bytes shown in a turn on `boards` at most, and in a whole operation.
-fn bounds(boards: &Boards, settings: &Settings) -> (usize, usize) {
-    let room = boards.room.as_ref().map_or(0, |room| room.borrow().bytes());
-    let (near, pieces) = match room == ROOM.0 {
-        true => (boards.table.near, PIECES),
-        false => (boards.table.near.min(room / SLOTS), 1),
-    };
-    (near, near.saturating_mul(pieces).min(settings.board_started as usize))
-}
-
 /// What `task` says of itself if it goes by `boards`; all members decide alike.
 #[inline(always)]
 pub fn signature(hold: &Hold, boards: &Boards, task: &Task) -> Option<Signature> {
-    let size = boards.members.len();
-    let (near, most) = bounds(boards, hold.engine.channel.settings());
-    // A reduce_scatter shows all at once.
-    let most = if matches!(task, Task::ReduceScatter(..)) {
-        most.min(ROOM.0 / 2)
-    } else {
-        most
-    };
-    let (shown, signature) = call::shown(task, size).filter(|&(shown, _)| shown <= most)?;
-    Some(call::in_pieces(signature, shown, near))
+    let settings = hold.engine.channel.settings();
+    let (near, in_pieces) = boards.cut;
+    let (shown, signature) = call::shown(task, boards.members.len())?;
+    let short = shown <= near.min(settings.board_started as usize);
+    let fits = short || in_pieces && shown <= longest(settings, &boards.table, task);
+    fits.then(|| call::in_pieces(signature, shown, near))
 }
 
 /// An operation under way.
@@ -227,87 +195,15 @@ impl Plan {
     /// `task` on `boards`, under a tag of its own; [`signature`] is what it says of itself. A persistent operation has a
     /// `context`.
     #[inline(always)]
-    pub fn new(
-        hold: &Hold,
-        (comm, boards): (&Rc<Comm>, &Rc<Boards>),
-        task: Task,
-        tag: i32,
-        context: Option<Box<Context>>,
-    ) -> Plan {
-        let (near, _) = bounds(boards, hold.engine.channel.settings());
+    pub fn new((comm, boards): (&Rc<Comm>, &Rc<Boards>), task: Task, tag: i32, context: Option<Box<Context>>) -> Plan {
         Plan {
-            cut: Cut::of(&task, comm, near, boards.table.share),
+            cut: Cut::of(&task, comm, boards.cut.0, boards.table.share),
             comm: comm.clone(),
             boards: boards.clone(),
             task,
             tag,
             context,
         }
-    }
-}
-
-impl Cut {
-    /// How `task` goes in pieces of up to `near` bytes; of an allreduce of `share` bytes each rank reduces its share.
-    fn of(task: &Task, comm: &Comm, near: usize, share: usize) -> Cut {
-        let (me, size) = (comm.rank, comm.size() as usize);
-        let pieces = |whole: usize, each: usize, shown: usize| Cut {
-            whole,
-            each,
-            turns: whole.div_ceil(each.max(1)).max(1) as u64,
-            shared: false,
-            room: each.min(whole) * shown,
-        };
-        // Of a root's data for all, and of a block for each.
-        let by_root = |root: u32, shown: usize| if root == me { shown } else { 0 };
-        // Bytes that go to each of the others.
-        let others = size - 1;
-        let block = (near / others.max(1)).max(1);
-        match task {
-            Task::Bcast(Root::Rank(root), data) => pieces(data.len(), near, by_root(*root, 1)),
-            Task::Gather(_, _, Some(recv), _) => pieces(recv.block().unwrap_or(0), near, 0),
-            Task::Gather(_, Some(send), ..) => pieces(send.len(), near, 1),
-            Task::Scatter(Root::Rank(root), send, recv, _) => {
-                let len = (recv.as_ref().map(Data::len)).or_else(|| send.as_ref()?.block());
-                pieces(len.unwrap_or(0), block, by_root(*root, others))
-            }
-            Task::Allgather(_, recv) => pieces(recv.largest(), near, 1),
-            Task::Alltoall(_, recv) => pieces(recv.block().unwrap_or(0), block, others),
-            Task::Allreduce(reduction) | Task::Scan(reduction, _) | Task::Reduce(_, reduction) => {
-                let Some(elements) = Elements::of(reduction) else {
-                    return pieces(0, 1, 0);
-                };
-                let len = elements.size();
-                let shared = matches!(task, Task::Allreduce(_))
-                    && (len > near || len >= share)
-                    && reduction.count >= size
-                    && near * SHARED <= ROOM.0 / 2;
-                let near = if shared { near * SHARED } else { near };
-                let each = (near / elements.extent.max(1)).max(1);
-                let cut = pieces(reduction.count, each, elements.extent);
-                Cut {
-                    shared,
-                    turns: cut.turns * if shared { 2 } else { 1 },
-                    ..cut
-                }
-            }
-            Task::ReduceScatter(reduction, _) => {
-                let len = Elements::of(reduction).map_or(0, |all| all.size());
-                pieces(len, len, 1)
-            }
-            _ => pieces(0, 1, 0),
-        }
-    }
-
-    /// What is shown in the operation's turn number `turn`: its first byte or element, and how many.
-    fn piece(&self, turn: u64) -> (usize, usize) {
-        let index = if self.shared { turn / 2 } else { turn } as usize;
-        let first = index * self.each;
-        (first, self.each.min(self.whole - first))
-    }
-
-    /// Whether shares of the result are shown in turn number `turn`.
-    fn is_second(&self, turn: u64) -> bool {
-        self.shared && turn % 2 == 1
     }
 }
 
@@ -329,6 +225,9 @@ impl Started {
                 return Ok(false);
             }
             self.take(plan, hold)?;
+            if plan.cut.passes {
+                plan.boards.bring_areas(self.number + self.over);
+            }
             self.end(plan, hold);
             self.over += 1;
             self.awaited = awaited(&plan.task, &plan.comm);
@@ -338,6 +237,8 @@ impl Started {
     /// Whether this rank shows in the next turn now.
     fn may_show(&self, plan: &Plan) -> bool {
         let Cut { turns, room, .. } = plan.cut;
+        let areas = plan.boards.areas.as_ref().filter(|_| plan.cut.passes);
+        let room = areas.filter(|areas| areas.has(room)).map_or(room, |_| 0);
         let number = self.number + self.shown;
         let ready = !plan.cut.is_second(self.shown) || self.over == self.shown;
         self.shown < turns && ready && plan.boards.next.get() == number && plan.boards.has_room(number, room)
@@ -373,6 +274,7 @@ impl Started {
             number: self.number + turn,
             tag: plan.tag,
             swap: None,
+            passes: plan.cut.passes && plan.boards.areas.is_some(),
         }
     }
 

@@ -226,6 +226,14 @@ fn operations_of_a_communicator_find_room_whatever_lies_in_others() {
     });
 }
 
+/// Starts `task` and waits for it: the turns it took.
+fn turns(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> u64 {
+    let before = comm.context.take_started_turns(0);
+    let request = begin(hold, comm, task).unwrap();
+    pt2pt::wait(hold, request).unwrap();
+    comm.context.take_started_turns(0) - before
+}
+
 /// Bytes decide how many turns an operation takes, and the communicator whether it takes any.
 #[test]
 fn long_operations_take_a_turn_for_each_piece_and_go_by_messages_where_there_is_no_room() {
@@ -236,13 +244,11 @@ fn long_operations_take_a_turn_for_each_piece_and_go_by_messages_where_there_is_
             .map(|_| Rc::new(create::dup(&mut hold, &first).unwrap()))
             .collect();
         let mut turns = |comm: &Rc<Comm>, ints: usize| {
-            let before = comm.context.take_started_turns(0);
             let mut got = vec![1; ints];
             let task = Task::Allreduce(reduction(&hold, SUM, None, &mut got, ints));
-            let request = begin(&mut hold, comm, task).unwrap();
-            pt2pt::wait(&mut hold, request).unwrap();
+            let turns = turns(&mut hold, comm, task);
             assert_eq!(got, vec![2; ints]);
-            comm.context.take_started_turns(0) - before
+            turns
         };
         let expected = [
             (1, 1),
@@ -260,6 +266,35 @@ fn long_operations_take_a_turn_for_each_piece_and_go_by_messages_where_there_is_
         let narrow = comms.last().unwrap();
         assert_eq!([turns(narrow, 256), turns(narrow, 257)], [1, 0]);
     });
+}
+
+/// As long as blocking ones are shown, if that is more than `NEARMPI_BOARD_STARTED`; the same for persistent ones.
+#[test]
+fn the_longest_operations_go_by_boards_where_blocking_ones_do() {
+    const LONG: usize = (1 << 18) + 1;
+    for (cpus, most, allgather) in [(2, 1 << 20, 0), (1, 1 << 20, 17), (2, 1 << 21, 17), (2, 0, 0)] {
+        let settings = [("NEARMPI_BOARD_STARTED", most), ("NEARMPI_BOARD_ONE_COPY", 1)];
+        job(2, cpus, &settings, false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            let reduced = if most == 0 { 0 } else { 10 };
+            let (mut mine, mut got) = (values(1, rank, LONG), vec![0; LONG]);
+            let task = |hold: &Hold, mine: &mut [i32], got: &mut [i32]| {
+                Task::Allreduce(reduction(hold, SUM, Some(mine), got, LONG))
+            };
+            let sum = task(&hold, &mut mine, &mut got);
+            assert_eq!(turns(&mut hold, &comm, sum), reduced);
+            assert!(got == combined(SUM, 1, 2, LONG));
+            let sum = task(&hold, &mut mine, &mut got);
+            let (request, boarded) = init(&mut hold, &comm, sum);
+            assert_eq!(boarded, most > 0);
+            request::free(&mut hold, request).unwrap();
+            let mut all = vec![0; 2 * LONG];
+            let gathered = Task::Allgather(Some(data(&mut mine)), regular(&mut all, 2));
+            assert_eq!(turns(&mut hold, &comm, gathered), allgather, "{cpus} CPUs, {most}");
+            assert!(all == [0, 1].map(|from| values(1, from, LONG)).concat());
+        });
+    }
 }
 
 /// Makes `task` a persistent request; whether it goes by boards.

@@ -11,6 +11,13 @@ use crate::mpi::world::Hold;
 use crate::shm::board::{Place, Swap, mark, place_of};
 use std::cell::Cell;
 
+/// The members of `comm`, if those are two on CPUs of their own, with `NEARMPI_BOARD_SWAP`.
+pub(super) fn swappers(hold: &Hold, comm: &Comm) -> Option<[u32; 2]> {
+    let channel = &hold.engine.channel;
+    let apart = !channel.segment().oversubscribed() && channel.settings().board_swap != 0;
+    comm.group.members[..].try_into().ok().filter(|_| apart)
+}
+
 /// What the two members of a communicator swap.
 #[derive(Debug)]
 pub struct Swaps {
@@ -22,17 +29,10 @@ pub struct Swaps {
 }
 
 impl Swaps {
-    /// Those of `comm`, if it has two members on CPUs of their own and is not too late for them, with `NEARMPI_BOARD_SWAP`.
+    /// Those of `comm`, if it has them and is not too late for them.
     pub(super) fn open(hold: &Hold, comm: &Comm) -> Option<Swaps> {
-        let channel = &hold.engine.channel;
-        let segment = channel.segment();
-        let &[first, second] = &comm.group.members[..] else {
-            return None;
-        };
-        if segment.oversubscribed() || channel.settings().board_swap == 0 {
-            return None;
-        }
-        let context = comm.context.number();
+        let [first, second] = swappers(hold, comm)?;
+        let (segment, context) = (hold.engine.channel.segment(), comm.context.number());
         let swap = |world| segment.scratch(world).swap(context);
         Some(Swaps {
             at: [swap(first)?, swap(second)?],

@@ -10,7 +10,7 @@ use crate::fail;
 use crate::mpi::coll::signature;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
-use crate::shm::board::{Head, INLINE, LONG_TRAY, SWAP, mark};
+use crate::shm::board::{Head, INLINE, LONG_TRAY, SWAP, mark, place_of};
 use crate::shm::sync::Ordering;
 use std::rc::Rc;
 
@@ -18,18 +18,24 @@ use std::rc::Rc;
 const ASIDE: u32 = 8;
 
 impl<'a> Turn<'a> {
-    /// Where `len` bytes that this rank shows are put in its scratch memory.
-    pub(super) fn room(&self, hold: &mut Hold, len: usize) -> Result<usize> {
+    /// Where `len` bytes that this rank shows are put, in its scratch memory mostly, and how its slot says that.
+    pub(super) fn room(&self, hold: &mut Hold, len: usize) -> Result<(*mut u8, u64)> {
+        let scratch = |rank: usize| self.boards.members[rank].scratch.address();
+        let mine = |at: usize| (scratch(self.boards.me).wrapping_add(at), at as u64);
         if let Some(room) = &self.boards.room {
+            let areas = self.boards.areas.as_ref().filter(|_| self.passes);
+            if let Some((whose, at)) = areas.and_then(|areas| areas.take(len)) {
+                return Ok((scratch(whose).wrapping_add(at), place_of(whose, at as u64)));
+            }
             // An operation shows when there is room.
             let Some(at) = room.borrow_mut().take(len, self.number) else {
                 fail!(Intern, "no room for {len} bytes of a nonblocking operation");
             };
-            return Ok(at);
+            return Ok(mine(at));
         }
         loop {
             if let Some(at) = hold.desk.place(len, self.number, self.boards) {
-                return Ok(at);
+                return Ok(mine(at));
             }
             match hold.desk.oldest() {
                 Some((turn, boards)) => boards.wait_through(hold, turn, self.comm, self.tag)?,

@@ -1,0 +1,52 @@
+//! Members of a communicator that are in another collective operation than this rank.
+
+use super::of;
+use crate::mpi::coll::signature;
+use crate::mpi::error::{Class, Error, Result};
+use crate::mpi::world::Hold;
+use crate::shm::sync::Ordering;
+use std::cell::Cell;
+
+/// Looks between two searches for a message of another collective operation.
+pub const STRAY: u32 = 64;
+
+/// Finds out that a member is in another collective operation from the message it has sent.
+///
+/// # Errors
+/// `Other`: that is so.
+#[cold]
+pub fn refuse_stray(hold: &Hold, context: u16, tag: i32) -> Result<()> {
+    let number = |tag: i32| tag as u32 % crate::mpi::coll::TAGS;
+    for (envelope, _) in hold.engine.unexpected.iter() {
+        let theirs = envelope.tag();
+        let same = envelope.context() == context && theirs < 0 && number(theirs) == number(tag);
+        if same && signature::differ(tag, theirs) {
+            let source = envelope.source() as i32;
+            return Err(Error::new(Class::Other, signature::complaint(tag, source, theirs)));
+        }
+    }
+    Ok(())
+}
+
+/// Looks at the end whether members of the world showed something for another call in one of its last
+/// turns: each of several roots shows its data and waits for nobody.
+///
+/// # Errors
+/// `Other`: that is so.
+pub fn check_end(hold: &Hold) -> Result<()> {
+    let Some(boards) = of(hold, &hold.world) else {
+        return Ok(());
+    };
+    for turn in boards.shown.iter().map(Cell::get).filter(|&turn| turn > 0) {
+        let mine = boards.members[boards.me].board.slot(turn).note().tag;
+        for (rank, member) in boards.members.iter().enumerate() {
+            let slot = member.board.slot(turn);
+            let theirs = slot.note().tag;
+            if slot.turn().load(Ordering::Acquire) == turn && signature::differ(mine, theirs) {
+                let text = signature::complaint(mine, rank as i32, theirs);
+                return Err(Error::new(Class::Other, text.replace("is in", "was in")));
+            }
+        }
+    }
+    Ok(())
+}
