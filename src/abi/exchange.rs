@@ -11,7 +11,7 @@ use super::status::store_status;
 use super::types::*;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
-use crate::mpi::pt2pt::{self, Mode};
+use crate::mpi::pt2pt::{self, Plan};
 use crate::mpi::request::parts::{Parts, Told};
 use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::Status;
@@ -24,6 +24,7 @@ fn exchange(
     comm: &Rc<Comm>,
     out: (Buffer, Option<u32>, i32),
     room: (Buffer, Option<i32>, i32),
+    plan: Plan,
 ) -> Result<(RequestKey, Option<RequestKey>)> {
     let plane = Plane::PointToPoint;
     let recv = match room.1 {
@@ -31,7 +32,7 @@ fn exchange(
         None => hold.add_request(Request::over(Status::PROC_NULL))?,
     };
     let send = match out.1 {
-        Some(to) => Some(pt2pt::isend(hold, comm, plane, out.0, to, out.2, Mode::Standard)?),
+        Some(to) => Some(pt2pt::isend_planned(hold, comm, plane, (out.0, to, out.2), plan)?),
         None => None,
     };
     Ok((recv, send))
@@ -73,8 +74,31 @@ pub unsafe extern "C" fn MPI_Sendrecv(
         );
         let (out, to) = outgoing(hold, comm, sendbuf, sendcount, sendtype, dest, sendtag)?;
         let (room, from) = incoming(hold, comm, recvbuf, recvcount, recvtype, source, recvtag)?;
-        sendrecv(hold, comm, (out, to, sendtag), (room, from, recvtag), status)
+        match leave(hold, comm, &out, (to, from), sendtag)? {
+            Ok(from) => receive(hold, comm, (room, from, recvtag), status),
+            Err(plan) => sendrecv(hold, comm, (out, to, sendtag), (room, from, recvtag), plan, status),
+        }
     })
+}
+
+/// Bytes up to which the message of an exchange leaves before its receive is posted: two ranks copy theirs in, and then out while they are
+/// still in their caches.
+const LEAVES_MAX: usize = 1 << 20;
+
+/// Sends the message of an exchange with a rank on each side, here and now, if that needs no waiting: whom to receive from, or how
+/// the message is to go.
+fn leave(
+    hold: &mut Hold,
+    comm: &Comm,
+    out: &Buffer,
+    (to, from): (Option<u32>, Option<i32>),
+    tag: i32,
+) -> Result<std::result::Result<i32, Plan>> {
+    let (Some(to), Some(from), ..=LEAVES_MAX) = (to, from, out.len()) else {
+        return Ok(Err(None));
+    };
+    let sent = pt2pt::send_whole(hold, comm, Plane::PointToPoint, out, to, tag)?;
+    Ok(sent.map(|()| from))
 }
 
 fn sendrecv(
@@ -82,14 +106,10 @@ fn sendrecv(
     comm: &Rc<Comm>,
     out: (Buffer, Option<u32>, i32),
     room: (Buffer, Option<i32>, i32),
+    plan: Plan,
     status: *mut MPI_Status,
 ) -> Result<()> {
-    if let (Some(to), Some(from)) = (out.1, room.1)
-        && pt2pt::send_at_once(hold, comm, Plane::PointToPoint, &out.0, to, out.2)?
-    {
-        return receive(hold, comm, (room.0, from, room.2), status);
-    }
-    let (recv, send) = exchange(hold, comm, out, room)?;
+    let (recv, send) = exchange(hold, comm, out, room, plan)?;
     hold.wait_until(None, |hold| {
         Ok(hold.is_over(recv) && send.is_none_or(|send| hold.is_over(send)))
     })?;
@@ -130,14 +150,14 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
         let count = self::count(count, "count")?;
         let (out, to) = outgoing(hold, comm, buf, count, datatype, dest, sendtag)?;
         let (room, from) = incoming(hold, comm, buf, count, datatype, source, recvtag)?;
-        // What leaves at once needs no copy.
-        if let (Some(to), Some(from)) = (to, from)
-            && pt2pt::send_at_once(hold, comm, Plane::PointToPoint, &out, to, sendtag)?
-        {
-            return receive(hold, comm, (room, from, recvtag), status);
+        match leave(hold, comm, &out, (to, from), sendtag)? {
+            Ok(from) => receive(hold, comm, (room, from, recvtag), status),
+            // What leaves at once needs no copy.
+            Err(plan) => {
+                let out = (kept(hold, comm, &out, to, sendtag)?, to, sendtag);
+                sendrecv(hold, comm, out, (room, from, recvtag), plan, status)
+            }
         }
-        let out = (kept(hold, comm, &out, to, sendtag)?, to, sendtag);
-        sendrecv(hold, comm, out, (room, from, recvtag), status)
     })
 }
 
@@ -150,7 +170,7 @@ fn isendrecv(
     request: *mut MPI_Request,
 ) -> Result<()> {
     load(request, "request")?;
-    let (recv, send) = exchange(hold, comm, out, room)?;
+    let (recv, send) = exchange(hold, comm, out, room, None)?;
     let halves = [Some(recv), send].into_iter().filter(Option::is_some).collect();
     let parts = Parts::new(halves, Told::First);
     let key = hold.add_request(Request::new(Kind::Parts(parts), Some(comm.clone())))?;

@@ -204,10 +204,11 @@ mod tests {
     fn only_who_waits_for_a_long_message_sends_it_by_shuttle_at_once() {
         let (mut sender, _receiver) = channels();
         (sender.settings.way, sender.settings.offer_min) = (1, 16_384);
-        let mut bytes = vec![1u8; 100_000];
-        let message = Plain(bytes.as_mut_ptr(), bytes.len());
-        assert!(sender.plan(1, &message, true).is_none());
-        assert!(sender.plan(1, &message, false).is_some());
+        sender.out[1].blocking = u64::MAX;
+        let mut bytes = vec![1u8; 300_000];
+        let mut at_once = |len, blocking| sender.plan(1, &Plain(bytes.as_mut_ptr(), len), blocking).is_none();
+        assert!(at_once(300_000, true) && !at_once(300_000, false));
+        assert!(at_once(200_000, true) && at_once(200_000, false));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 use super::outgoing::Outgoing;
 use super::packet::{Record, kind};
+use super::plan::MADE;
 use super::{Bytes, Channel, Fault};
 use crate::shm::ring::Junk;
 use crate::shm::shuttle::Number;
@@ -96,15 +97,13 @@ impl<B: Bytes> Channel<B> {
     /// As [`Channel::push_row`].
     pub unsafe fn push_long(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
         let fault = |Junk| Fault { from: to };
-        if !self.overlaps(len) || u32::try_from(len).is_err() {
+        if !self.overlaps(len) || u32::try_from(len).is_err() || !self.out[to as usize].messages.is_empty() {
             return Ok(false);
         }
         let part = self.part_of(len, true);
         let shuttle = self.shuttle_for(to, len, part as u32)?;
         let out = &mut self.out[to as usize];
-        if shuttle.is_none()
-            && !(out.messages.is_empty() && out.producer.has_room(len as u32, part as u32).map_err(fault)?)
-        {
+        if shuttle.is_none() && !out.producer.has_room(len as u32, part as u32).map_err(fault)? {
             return Ok(false);
         }
         let mut position = 0;
@@ -148,22 +147,22 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Whether a message of `len` bytes, in a row or not, for which the program waits or not (`blocking`), goes by shuttle if it is
-    /// sent now. From `NEARMPI_OFFER_MIN` on only those do for which it waits.
+    /// sent now. Only those do for which it waits, and shorter ones, of which the other rank may send one at the same time.
     pub(super) fn goes_by_shuttle(&mut self, to: u32, (len, in_a_row): (usize, bool), blocking: bool) -> bool {
-        blocking && self.overlaps(len) && {
+        (blocking || len <= MADE) && self.overlaps(len) && self.out[to as usize].messages.is_empty() && {
             let part = self.part_of(len, in_a_row) as u32;
             self.has_shuttle(to, len, part) == Ok(true)
         }
     }
 
-    /// Whether a message of `len` bytes in parts of `part` could go by shuttle now, all of it.
+    /// Whether a message of `len` bytes in parts of `part`, before which none waits, could go by shuttle now, all of it.
     fn has_shuttle(&mut self, to: u32, len: usize, part: u32) -> Result<bool, Fault> {
         let out = &mut self.out[to as usize];
         let goes = self.part > 0
             && len as u64 <= self.settings.shuttle_max
             && out.shuttles.takes(len)
             && out.is_worth_pages(len);
-        if !goes || !out.messages.is_empty() {
+        if !goes {
             return Ok(false);
         }
         let slots = (len as u32).div_ceil(part);
@@ -196,8 +195,7 @@ impl<B: Bytes> Channel<B> {
         let part = self.part_of(message.end, message.buffer.in_a_row().is_some());
         // With all the slots that it needs it is sent whole, here and now.
         let shuttle = match message.position {
-            // Two ranks that both send long messages and then wait for both gain more by one copy each.
-            0 if (message.end as u64) < self.settings.offer_min => self.shuttle_for(to, message.end, part as u32)?,
+            0 if message.end <= MADE => self.shuttle_for(to, message.end, part as u32)?,
             _ => None,
         };
         while message.position < message.end {
@@ -233,6 +231,7 @@ impl<B: Bytes> Channel<B> {
 #[cfg(test)]
 mod tests {
     use super::super::joint::tests::{Plain, channels};
+    use super::super::outgoing::Sent;
     use super::super::{Arrival, Glance};
     use super::*;
 
@@ -343,6 +342,31 @@ mod tests {
         let sent = [(); 2].map(|()| unsafe { sender.push_long(1, 5, first.as_ptr(), first.len()) });
         assert_eq!(sent, [Ok(true); 2]);
         assert_eq!([taken(&mut receiver, 0).2, taken(&mut receiver, 0).2], [true; 2]);
+    }
+
+    #[test]
+    fn a_message_that_had_to_wait_goes_by_the_shuttle_that_came_meanwhile() {
+        let (mut low, mut high) = channels();
+        let mut bytes = vec![1u8; 60_000];
+        let message = Plain(bytes.as_mut_ptr(), bytes.len());
+        // By shuttle, as many as the ring has room for, one of which a part does, and one that waits behind them.
+        let sent = (0..)
+            .find(|&ticket| low.send(1, 5, &message, ticket).unwrap() == Sent::Later)
+            .unwrap();
+        assert!(sent > 2, "{sent}");
+        assert_eq!(low.send(1, 5, &message, sent + 1), Ok(Sent::Later));
+        assert_eq!(high.send(0, 5, &message, 0), Ok(Sent::Done));
+        assert!(taken(&mut low, 1).2);
+        let came: Vec<bool> = (0..=sent + 1)
+            .map(|_| {
+                let (read, _, shuttle) = taken(&mut high, 0);
+                low.flush().unwrap();
+                assert!(read == bytes);
+                shuttle
+            })
+            .collect();
+        assert_eq!(came.iter().filter(|&&shuttle| shuttle).count(), 2, "{came:?}");
+        assert!(came[0] && came[sent as usize + 1]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::sys::{clock, cpu};
 use std::sync::atomic::Ordering;
 
 /// A shuttle's first bytes, whose pages are made for whatever comes.
-const MADE: usize = 256 << 10;
+pub(super) const MADE: usize = 256 << 10;
 /// A longer one is made when blocking calls have sent so many times its bytes: making its pages costs ten messages that fill it, of
 /// each of which it saves 5 to 15%.
 const PAGES_AFTER: u64 = 64;

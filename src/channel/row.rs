@@ -110,6 +110,9 @@ impl<B: Bytes> Channel<B> {
     /// As [`Channel::push_row`].
     #[inline(never)]
     unsafe fn push_by_shuttle(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
+        if !self.out[to as usize].messages.is_empty() {
+            return Ok(false);
+        }
         let Some((number, room)) = self.shuttle_for(to, len, len as u32)? else {
             return Ok(false);
         };

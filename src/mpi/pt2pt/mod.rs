@@ -94,30 +94,55 @@ pub fn send(
     tag: i32,
     mode: Mode,
 ) -> Result<()> {
-    if mode != Mode::Synchronous && send_at_once(hold, comm, plane, &buffer, dest, tag)? {
-        return Ok(());
-    }
     let mut plan = None;
-    if mode != Mode::Synchronous && !hold.is_checking() && buffer.len() <= u32::MAX as usize {
-        let (to, envelope) = address(comm, plane, dest, tag);
-        hold.check_peer(comm, plane, Some(dest))?;
-        let channel = &mut hold.engine.channel;
-        let way = channel.plan(to, &buffer, true);
-        if let (None, Layout::Bytes(len)) = (way, &buffer.layout)
-            // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
-            && unsafe { channel.push_long(to, envelope.0, buffer.address, *len) }.map_err(fault)?
-        {
-            if channel.meter().is_some() {
-                channel.count_row(to, envelope.0, *len);
-            }
-            return Ok(());
+    if mode != Mode::Synchronous {
+        match send_whole(hold, comm, plane, &buffer, dest, tag)? {
+            Ok(()) => return Ok(()),
+            Err(said) => plan = said,
         }
-        plan = Some(way);
     }
     let request = begin(hold, comm, plane, buffer, dest, tag, mode, false, plan)?;
     let to = comm.peers().world(dest);
     hold.wait_over(Some(to), request)?;
     finish(hold, request).map(drop)
+}
+
+/// What [`crate::channel::Channel::plan`] has said of a message, if it has been asked.
+pub type Plan = Option<Option<Way>>;
+
+/// Sends a message that the program waits for, whole, here and now, if that needs no waiting and no other way is better; the plan
+/// otherwise.
+///
+/// # Errors
+/// A peer that left the protocol.
+#[inline]
+pub fn send_whole(
+    hold: &mut Hold,
+    comm: &Comm,
+    plane: Plane,
+    buffer: &Buffer,
+    dest: u32,
+    tag: i32,
+) -> Result<std::result::Result<(), Plan>> {
+    if send_at_once(hold, comm, plane, buffer, dest, tag)? {
+        return Ok(Ok(()));
+    }
+    if hold.is_checking() || buffer.len() > u32::MAX as usize {
+        return Ok(Err(None));
+    }
+    let (to, envelope) = address(comm, plane, dest, tag);
+    let channel = &mut hold.engine.channel;
+    let way = channel.plan(to, buffer, true);
+    if let (None, Layout::Bytes(len)) = (way, &buffer.layout)
+        // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
+        && unsafe { channel.push_long(to, envelope.0, buffer.address, *len) }.map_err(fault)?
+    {
+        if channel.meter().is_some() {
+            channel.count_row(to, envelope.0, *len);
+        }
+        return Ok(Ok(()));
+    }
+    Ok(Err(Some(way)))
 }
 
 /// Sends a message in a row through the ring, if that needs no waiting; false when it does or the message is too long.
@@ -181,8 +206,21 @@ pub fn isend(
     begin(hold, comm, plane, buffer, dest, tag, mode, true, None)
 }
 
-/// As [`isend`]; the program can cancel it or not. `plan` is what [`crate::channel::Channel::plan`] has said, if it has been
-/// asked.
+/// As [`isend`] of a standard message that [`send_whole`] has not sent, but planned.
+///
+/// # Errors
+/// As [`isend`].
+pub fn isend_planned(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    plane: Plane,
+    (buffer, dest, tag): (Buffer, u32, i32),
+    plan: Plan,
+) -> Result<RequestKey> {
+    begin(hold, comm, plane, buffer, dest, tag, Mode::Standard, false, plan)
+}
+
+/// As [`isend`]; the program can cancel it or not.
 #[allow(clippy::too_many_arguments)]
 fn begin(
     hold: &mut Hold,
@@ -193,7 +231,7 @@ fn begin(
     tag: i32,
     mode: Mode,
     cancellable: bool,
-    plan: Option<Option<Way>>,
+    plan: Plan,
 ) -> Result<RequestKey> {
     if hold.is_checking() && plane == Plane::PointToPoint {
         hold.check_overlap(&buffer, false)?;
@@ -219,7 +257,7 @@ fn start_send(
     tag: i32,
     mode: Mode,
     cancellable: bool,
-    plan: Option<Option<Way>>,
+    plan: Plan,
 ) -> Result<()> {
     let to = comm.peers().world(dest);
     state.check_peer(comm, plane, Some(dest))?;
