@@ -4,7 +4,7 @@
 use super::args::{Blocks, Data, Reduction, Root, reduction_signature};
 use super::board::reductions::{self, Elements};
 use super::board::started::{self, Plan};
-use super::board::{self, AT_ONCE, Boards, Learns, Where, kept, long, long_reductions, moves};
+use super::board::{self, AT_ONCE, Boards, Learns, Where, kept, long, long_reductions, moves, varying};
 use super::choice::{Case, Row};
 use super::machine::{self, Operation};
 use super::signature::{Call, Signature};
@@ -410,7 +410,13 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 _ => {
                     let mine = send.as_ref().unwrap_or(recv).len_but(comm.rank, comm.size());
                     let at = presenting(What::Alltoall, table.alltoall, mine, all)?;
-                    Some(long::alltoall(hold, at, send.as_ref(), recv))
+                    // Of ranks that share CPUs each would wait for all readers of what it offers.
+                    Some(match send {
+                        Some(send) if all.is_none() && table.alltoall.learnt == 0 && machine::is_crowded(hold) => {
+                            varying::alltoall(hold, at, (mine, table.alltoall.shown), send, recv)
+                        }
+                        _ => long::alltoall(hold, at, send.as_ref(), recv),
+                    })
                 }
             }
         }

@@ -37,7 +37,13 @@ impl Where<'_> {
 
     /// Shows all `blocks` but this rank's own, which nobody takes, behind a table of their places, or offers them; as
     /// copies if they are to be overwritten.
-    fn present_blocks(&self, hold: &mut Hold, turn: &Turn, blocks: &Blocks, copied: bool) -> Result<Option<Offer>> {
+    pub(super) fn present_blocks(
+        &self,
+        hold: &mut Hold,
+        turn: &Turn,
+        blocks: &Blocks,
+        copied: bool,
+    ) -> Result<Option<Offer>> {
         let ranks = self.comm.size();
         // Blocks begin with a line: copies that do not are slower.
         let table = (ranks as usize * ENTRY).next_multiple_of(LINE);
@@ -79,7 +85,14 @@ impl Where<'_> {
 
     /// Ends a turn as [`Turn::end`] does, and learns how the readers of `offer` fared; showing is as quick as reading that takes
     /// `worth` percent of a copy to scratch memory.
-    fn end(&self, hold: &mut Hold, turn: &Turn, outcome: Result<()>, offer: Option<&Offer>, worth: u64) -> Result<()> {
+    pub(super) fn end(
+        &self,
+        hold: &mut Hold,
+        turn: &Turn,
+        outcome: Result<()>,
+        offer: Option<&Offer>,
+        worth: u64,
+    ) -> Result<()> {
         turn.end(hold, outcome, offer)?;
         if let (Some(learns), Some(offer)) = (self.learns, offer) {
             self.boards.learn(learns.what, learns.len, turn, offer, worth);
@@ -89,7 +102,7 @@ impl Where<'_> {
 }
 
 /// Percent of a copy to scratch memory that two copies take, the second after the first.
-const AFTER: u64 = 220;
+pub(super) const AFTER: u64 = 220;
 /// ... where the second goes beside the first of the next piece.
 const BESIDE: u64 = 120;
 
@@ -133,7 +146,7 @@ pub fn bcast_learnt(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Res
 
 /// Takes what each of `ranks` has for me to the buffer for that rank, in a turn in which this rank may have made an
 /// offer; where `tabled`, it is my block of what they show.
-fn take(
+pub(super) fn take(
     hold: &mut Hold,
     at: Where,
     (turn, offer): (&Turn, Option<&Offer>),

@@ -27,6 +27,7 @@
 //! | [`stray`] | members that are in another call |
 //! | [`swap`] | what is too long for a slot, where two ranks show each other something |
 //! | [`tray`] | what is too long for a slot |
+//! | [`varying`] | blocks of lengths that not all know, in pieces |
 //! | [`view`] | what a reader sees of another rank |
 //! | [`long`], [`long_reductions`] | the same for long data, and for lengths that not all ranks know |
 #![allow(unsafe_code)]
@@ -51,6 +52,7 @@ mod swap;
 #[cfg(test)]
 mod tests;
 mod tray;
+pub mod varying;
 mod view;
 
 use super::choice::Table;

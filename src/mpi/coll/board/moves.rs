@@ -85,10 +85,10 @@ fn bcast_piece(hold: &mut Hold, at: Where, root: u32, data: &Buffer, piece: Piec
 }
 
 /// Bytes of a buffer: the first, and how many.
-type Piece = (usize, usize);
+pub(super) type Piece = (usize, usize);
 
 /// `len` bytes, one after the other, in pieces of up to `most` bytes; one piece of nothing where there are none.
-fn pieces(len: usize, most: usize) -> impl Iterator<Item = Piece> {
+pub(super) fn pieces(len: usize, most: usize) -> impl Iterator<Item = Piece> {
     let most = most.max(1);
     (0..len.max(1))
         .step_by(most)
@@ -254,7 +254,7 @@ pub fn alltoall(hold: &mut Hold, at: Where, (len, send): (usize, Option<&Blocks>
 /// A turn for each piece, in which everybody shows something, of up to `room` bytes, and takes what the others show. The next is
 /// shown before one is taken, so that nobody waits for it, unless there is no room yet.
 #[inline]
-fn exchange(
+pub(super) fn exchange(
     hold: &mut Hold,
     at: Where,
     mut pieces: impl Iterator<Item = Piece>,

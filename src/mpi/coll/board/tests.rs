@@ -25,7 +25,7 @@ pub(super) fn job(ranks: u32, cpus: u32, set: &[(&str, u64)], multiple: bool, pr
 }
 
 /// Blocks of `counts`, in falling order of ranks and a gap of one element between them.
-fn varying(ints: &mut [i32], counts: &[usize]) -> Blocks {
+pub(super) fn varying(ints: &mut [i32], counts: &[usize]) -> Blocks {
     Blocks {
         address: ints.as_mut_ptr().cast(),
         places: Places::Varying {
@@ -36,13 +36,13 @@ fn varying(ints: &mut [i32], counts: &[usize]) -> Blocks {
     }
 }
 
-fn starts(counts: &[usize]) -> Vec<usize> {
+pub(super) fn starts(counts: &[usize]) -> Vec<usize> {
     (0..counts.len())
         .map(|rank| counts[rank + 1..].iter().map(|count| count + 1).sum())
         .collect()
 }
 
-fn room(counts: &[usize]) -> usize {
+pub(super) fn room(counts: &[usize]) -> usize {
     counts.iter().map(|count| count + 1).sum()
 }
 
