@@ -246,7 +246,7 @@ def first_page(results, suite):
     lines, used = headlines(results, suite)
     return about(used) + ["", "A ratio is our cost in parts of the best other MPI's in the same round; below 1 nearmpi is better. Over a range of sizes it is",
                           "the geometric mean; beside it the least and the most of the rounds, and how many there were. The host of a virtual machine moves its",
-                          "CPUs about, now two threads of one core and now two cores, so rounds are sorted by what a cache line takes between them.", ""] + lines[:-1]
+                          "CPUs about, now two cores of one cache and now two apart, so rounds are sorted by what a cache line takes between them.", ""] + lines[:-1]
 
 
 def main():

@@ -15,8 +15,8 @@ use super::layout::{Block, Layout, Shape};
 
 /// Repetitions that are copied block by block before the next ones; their memory should fit the first-level cache.
 const STRIP: usize = 64;
-/// Data of more bytes come from memory, not from a cache: a line at a time is no faster there, and on two threads of a core
-/// a third slower.
+/// Data of more bytes come from memory, not from a cache: a line at a time is no faster there, and on two cores of one
+/// cache a third slower.
 const WIDE: usize = 2 << 20;
 /// Up to so many blocks are worth taking block by block.
 const FEW: usize = 32;
