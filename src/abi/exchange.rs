@@ -151,8 +151,8 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
         let (out, to) = outgoing(hold, comm, buf, count, datatype, dest, sendtag)?;
         let (room, from) = incoming(hold, comm, buf, count, datatype, source, recvtag)?;
         match leave(hold, comm, &out, (to, from), sendtag)? {
-            Ok(from) => receive(hold, comm, (room, from, recvtag), status),
             // What leaves at once needs no copy.
+            Ok(from) => receive(hold, comm, (room, from, recvtag), status),
             Err(plan) => {
                 let out = (kept(hold, comm, &out, to, sendtag)?, to, sendtag);
                 sendrecv(hold, comm, out, (room, from, recvtag), plan, status)

@@ -189,7 +189,7 @@ pub struct Channel<B> {
     /// Where this rank may run, as far as it knows.
     may: CpuSet,
     /// How often it gave up its CPU.
-    pub(crate) given: u32,
+    given: u32,
     mate: Option<Mate>,
     /// What it has done so far, without what is in `short`.
     counters: Counters,

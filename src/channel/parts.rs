@@ -147,7 +147,7 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Whether a message of `len` bytes, in a row or not, for which the program waits or not (`blocking`), goes by shuttle if it is
-    /// sent now. Only those do for which it waits, and shorter ones, of which the other rank may send one at the same time.
+    /// sent now: any for which it waits, others as long as the pages of a shuttle are made for whatever comes.
     pub(super) fn goes_by_shuttle(&mut self, to: u32, (len, in_a_row): (usize, bool), blocking: bool) -> bool {
         (blocking || len <= MADE) && self.overlaps(len) && self.out[to as usize].messages.is_empty() && {
             let part = self.part_of(len, in_a_row) as u32;
@@ -169,7 +169,7 @@ impl<B: Bytes> Channel<B> {
         out.producer.has_slots(slots).map_err(|Junk| Fault { from: to })
     }
 
-    /// The shuttle that such a message goes by, if there is one: the caller sends it away.
+    /// The shuttle that such a message goes by, if there is one: the caller, who has looked that none waits before it, sends it away.
     pub(super) fn shuttle_for(
         &mut self,
         to: u32,

@@ -44,6 +44,12 @@ impl<B: Bytes> Channel<B> {
         }
     }
 
+    /// How often this rank has given up its CPU.
+    #[cfg(test)]
+    pub fn given(&self) -> u32 {
+        self.given
+    }
+
     #[cold]
     fn move_on(&mut self, mate: Option<u32>) {
         self.seen();

@@ -256,7 +256,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
     // What is too long to be shown in any case, or of a length that not `all` ranks know: this one has `mine` bytes for others,
     // and shows or offers them by their length or as it has learnt; `None` if such go by messages.
     let presenting = |what, row: Row, mine: usize, all: Option<usize>| {
-        let (near, signature) = (table.wide.min(row.shown), signature);
+        let near = table.wide.min(row.shown);
         let learns = row.learnt > 0 && all.is_none_or(|all| all <= row.learnt);
         match learns {
             _ if !row.offers_any() && (all.is_none() || !learns) => None,

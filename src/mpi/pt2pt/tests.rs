@@ -181,6 +181,39 @@ fn every_size_arrives_whole_by_every_path() {
     every_size_arrives_whole(&[parts[0], parts[1], ("NEARMPI_RING_PART", "0")]);
 }
 
+/// `MPI_Sendrecv` counts on that.
+#[test]
+fn a_message_that_is_waited_for_leaves_before_its_receiver_comes_or_says_how_it_is_to_go() {
+    job(2, &[("NEARMPI_WAY", "1")], |rank, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        let plane = Plane::PointToPoint;
+        for (len, whole) in [(100_000, true), (8 << 20, false)] {
+            let mut data = if rank == 0 { pattern(len, 1) } else { vec![0; len] };
+            let data_of = buffer(&mut data);
+            if rank == 1 {
+                if whole {
+                    crate::mpi::coll::barrier(&mut hold, &comm).unwrap();
+                }
+                recv(&mut hold, &comm, plane, data_of, 0, 7).unwrap();
+                assert!(data == pattern(len, 1));
+                continue;
+            }
+            match send_whole(&mut hold, &comm, plane, &data_of, 1, 7).unwrap() {
+                Ok(()) => {
+                    assert!(whole);
+                    crate::mpi::coll::barrier(&mut hold, &comm).unwrap();
+                }
+                Err(plan) => {
+                    assert!(!whole && plan.is_some_and(|way| way.is_some()));
+                    let request = isend_planned(&mut hold, &comm, plane, (data_of, 1, 7), plan).unwrap();
+                    wait(&mut hold, request).unwrap();
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn kept_messages_are_received_without_a_request() {
     const LENS: [usize; 6] = [0, 8, 22, 23, 600, 200_000];

@@ -118,12 +118,12 @@ mod tests {
             sits(2, here + 1);
             assert!(looks(&hold, 1, 6, false));
             // What does not come costs a few changes of place; what comes while a rank looks costs none.
-            let given = hold.engine.channel.given;
+            let given = hold.engine.channel.given();
             assert!(!boards.comes_in_turn(&mut hold, &wait(1, 6, false), 1));
-            assert_eq!(hold.engine.channel.given - given, TIMES);
+            assert_eq!(hold.engine.channel.given() - given, TIMES);
             show(1, 6);
             assert!(boards.comes_in_turn(&mut hold, &wait(1, 6, false), 1));
-            assert_eq!(hold.engine.channel.given - given, TIMES);
+            assert_eq!(hold.engine.channel.given() - given, TIMES);
             over.wait();
         });
     }

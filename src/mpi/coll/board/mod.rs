@@ -519,13 +519,8 @@ impl<'a> Turn<'a> {
             }
             (view.far, view.len) = (Some(view.word(entry)), view.word(entry + 8) as usize);
         }
-        if len.is_some_and(|len| len != view.len) {
-            view.has(len.unwrap_or(0))?;
-            let (has, expected) = (view.len, len.unwrap_or(0));
-            fail!(
-                Other,
-                "rank {from} has {has} bytes where {expected} were expected: {DIFFER}"
-            );
+        if let Some(len) = len.filter(|&len| len != view.len) {
+            return Err(view.differs(len));
         }
         Ok(view)
     }

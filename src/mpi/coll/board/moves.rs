@@ -180,7 +180,7 @@ pub fn allgather(
 ) -> Result<()> {
     let mine = recv(at.comm.rank);
     let kept = || keep(send, Some(&mine));
-    all_to_all(hold, at, (send.unwrap_or(&mine), mine.len(), kept), &recv, longest)
+    each_shows(hold, at, (send.unwrap_or(&mine), mine.len(), kept), &recv, longest)
 }
 
 /// `MPI_Alltoallv` and `MPI_Alltoallw` of two ranks, whose longer block has `longest` bytes: each shows its block for the other,
@@ -198,11 +198,11 @@ pub fn alltoallv_of_two(
     let me = at.comm.rank;
     let mine = send.unwrap_or(recv).buffer(1 - me);
     let kept = || keep(send.map(|send| send.buffer(me)).as_ref(), Some(&recv.buffer(me)));
-    all_to_all(hold, at, (&mine, mine.len(), kept), |rank| recv.buffer(rank), longest)
+    each_shows(hold, at, (&mine, mine.len(), kept), |rank| recv.buffer(rank), longest)
 }
 
 /// Everybody shows the first bytes of a buffer, keeps what it has for itself, and takes what the others show.
-fn all_to_all(
+fn each_shows(
     hold: &mut Hold,
     at: Where,
     (mine, len, kept): (&Buffer, usize, impl Fn()),

@@ -7,9 +7,8 @@
 #![allow(unsafe_code)]
 
 use super::moves::{self, Piece};
-use super::{DIFFER, ENTRY, Turn, View, Where, long};
+use super::{ENTRY, Turn, View, Where, long};
 use crate::channel::Fault;
-use crate::fail;
 use crate::mpi::coll::args::Blocks;
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::engine::fault;
@@ -29,35 +28,24 @@ pub fn alltoall(hold: &mut Hold, at: Where, (mine, most): (usize, usize), send: 
     let turn = at.turn();
     let later = mine > at.near && mine <= most;
     let lens = (0..size).map(|to| if to == rank { 0 } else { send.buffer(to).len() });
-    let (mut longest, offer) = match later {
+    let (mine_longest, offer) = match later {
         true => (announce(hold, &turn, lens)?, None),
         false => (0, at.present_blocks(hold, &turn, send, false)?),
     };
     moves::keep(Some(&send.buffer(rank)), Some(&recv.buffer(rank)));
-    let mut waits = vec![false; size as usize];
-    for from in at.others() {
-        let view = turn.see(hold, from, None)?;
-        if let Some((len, most_of_all)) = later_of(&view, rank, size) {
-            let expected = recv.buffer(from).len();
-            if len != expected {
-                fail!(
-                    Other,
-                    "rank {from} has {len} bytes where {expected} were expected: {DIFFER}"
-                );
-            }
-            if most_of_all > most {
-                return Err(fault(Fault {
-                    from: turn.boards.members[from as usize].world,
-                }));
-            }
-            longest = longest.max(most_of_all);
-            waits[from as usize] = true;
+    let looked = look(hold, at, &turn, most, recv);
+    let outcome = match &looked {
+        Ok((_, waits)) => {
+            let now = at.others().filter(|&from| !waits[from as usize]);
+            long::take(hold, at, (&turn, offer.as_ref()), now, true, |from| recv.buffer(from))
         }
-    }
-    let now = at.others().filter(|&from| !waits[from as usize]);
-    let outcome = long::take(hold, at, (&turn, offer.as_ref()), now, true, |from| recv.buffer(from));
+        Err(_) => Ok(()),
+    };
     turn.seen_all();
+    // Also after an error: others may be reading what this rank has offered.
     at.end(hold, &turn, outcome, offer.as_ref(), long::AFTER)?;
+    let (longest, waits) = looked?;
+    let longest = longest.max(mine_longest);
     if longest == 0 {
         return Ok(());
     }
@@ -87,6 +75,32 @@ pub fn alltoall(hold: &mut Hold, at: Where, (mine, most): (usize, usize), send: 
         show,
         take,
     )
+}
+
+/// Looks at what all others show in the first turn: the longest block of those that come in pieces, and whose do.
+///
+/// # Errors
+/// As [`Turn::see`].
+fn look(hold: &mut Hold, at: Where, turn: &Turn, most: usize, recv: &Blocks) -> Result<(usize, Vec<bool>)> {
+    let (rank, size) = (at.comm.rank, at.comm.size());
+    let (mut longest, mut waits) = (0, vec![false; size as usize]);
+    for from in at.others() {
+        let view = turn.see(hold, from, None)?;
+        let Some((len, its_longest)) = later_of(&view, rank, size) else {
+            continue;
+        };
+        let expected = recv.buffer(from).len();
+        if len != expected {
+            return Err(View { len, ..view }.differs(expected));
+        }
+        if its_longest > most {
+            let from = turn.boards.members[from as usize].world;
+            return Err(fault(Fault { from }));
+        }
+        longest = longest.max(its_longest);
+        waits[from as usize] = true;
+    }
+    Ok((longest, waits))
 }
 
 /// Says that blocks of `lens` bytes come in pieces, and how long the longest is, where the table of others has the place of a block; that

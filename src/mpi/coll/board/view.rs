@@ -6,9 +6,8 @@
 #![allow(unsafe_code)]
 
 use super::{DIFFER, ENTRY};
-use crate::fail;
 use crate::mpi::buffer::Buffer;
-use crate::mpi::error::Result;
+use crate::mpi::error::{Class, Error, Result};
 
 /// What another rank shows; valid until the turn is finished.
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +27,18 @@ impl View {
     /// # Errors
     /// `Other`: there are not.
     pub fn has(&self, len: usize) -> Result<()> {
-        if len > self.len {
-            let (from, has) = (self.from, self.len);
-            fail!(Other, "rank {from} has {has} bytes where {len} were expected: {DIFFER}");
+        match len > self.len {
+            true => Err(self.differs(len)),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// The error that there are not `len` bytes.
+    #[cold]
+    pub(super) fn differs(&self, len: usize) -> Error {
+        let (from, has) = (self.from, self.len);
+        let text = format!("rank {from} has {has} bytes where {len} were expected: {DIFFER}");
+        Error::new(Class::Other, text)
     }
 
     /// Only the block that the table at its beginning names for `rank`.
