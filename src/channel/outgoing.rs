@@ -18,6 +18,8 @@ use crate::shm::profile::{Few, Part, Path};
 use crate::shm::ring::{Consumer, Header, INLINE, INLINE_WORDS, Junk, Producer};
 use crate::shm::segment::{Block, Life, Segment};
 use crate::shm::shuttle::Shuttles;
+use crate::shm::stores::Stores;
+use crate::sys::clock::Ticks;
 use crate::sys::cpu;
 use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
@@ -35,6 +37,8 @@ pub(super) struct Out<B> {
     pub(super) few: Part<Few>,
     /// What goes back and forth between the receiver and this rank.
     pub(super) shuttles: Shuttles,
+    /// How this rank's copies to the ring and to cells for this receiver are made.
+    pub(super) stores: Stores,
     /// Bytes of large messages that blocking calls have sent there.
     pub(super) blocking: u64,
     /// The receiver is dead: nothing is sent any more.
@@ -96,6 +100,7 @@ impl<B: Bytes> Channel<B> {
         let ranks = segment.ranks();
         let block = Block::new(&segment, me);
         let short = Short::new(&block);
+        let ticks = Ticks::best();
         let out = (0..ranks).map(|to| Out {
             // SAFETY: the segment is kept by the channel; this rank joins once, so the end is the only one.
             producer: unsafe { Producer::new(segment.ring(to, me)) },
@@ -103,6 +108,7 @@ impl<B: Bytes> Channel<B> {
             few: short.few.clone(),
             // SAFETY: as above; of two ranks the lower one begins with the first shuttle.
             shuttles: unsafe { Shuttles::new(segment.shuttles(me, to), (me > to).into()) },
+            stores: Stores::new(settings.stream_min, ticks),
             blocking: 0,
             closed: false,
             controls: VecDeque::new(),
@@ -478,7 +484,15 @@ impl<B: Bytes> Channel<B> {
                     return Ok(false);
                 };
                 // SAFETY: the room was reserved for the whole message.
-                unsafe { parts::take(&mut self.stage, &message.buffer, 0, room.as_ptr(), message.end) };
+                unsafe {
+                    parts::take(
+                        (&mut self.stage, &mut out.stores),
+                        &message.buffer,
+                        0,
+                        room.as_ptr(),
+                        message.end,
+                    )
+                };
                 out.producer.push(
                     Header {
                         kind: kind::BYTES,
@@ -538,8 +552,17 @@ impl<B: Bytes> Channel<B> {
             while portion.count < batch && message.position < total {
                 let Some((cell, room)) = self.pool.take() else { break };
                 let len = (total - message.position).min(CELL);
+                let stores = &mut self.out[to as usize].stores;
                 // SAFETY: a cell has room for `len` bytes, and the message has them.
-                unsafe { parts::take(&mut self.stage, &message.buffer, message.position, room.as_ptr(), len) };
+                unsafe {
+                    parts::take(
+                        (&mut self.stage, stores),
+                        &message.buffer,
+                        message.position,
+                        room.as_ptr(),
+                        len,
+                    )
+                };
                 portion.cells[portion.count] = cell;
                 portion.count += 1;
                 portion.len += len as u32;

@@ -14,7 +14,8 @@ use super::plan::MADE;
 use super::{Bytes, Channel, Fault};
 use crate::shm::ring::Junk;
 use crate::shm::shuttle::Number;
-use crate::sys::futex;
+use crate::shm::stores::Stores;
+use crate::sys::{copy, futex};
 use std::ptr::NonNull;
 
 /// Bytes of a part, in least parts (`NEARMPI_RING_PART`): half of a short message but two at most, a quarter of a
@@ -30,14 +31,25 @@ const LINE: usize = 64;
 /// Less than this goes into shared memory directly.
 const STAGED: usize = 512;
 
-/// Copies `len` bytes of `buffer` from `position` to `room` in shared memory, by way of `stage` if they have gaps.
+/// Copies `len` bytes of `buffer` from `position` to `room` in shared memory as `stores` are made there, by way of `stage` if they have
+/// gaps.
 ///
 /// # Safety
 /// As [`Bytes::take`].
 #[inline]
-pub(super) unsafe fn take<B: Bytes>(stage: &mut Vec<u8>, buffer: &B, position: usize, room: *mut u8, len: usize) {
-    if len < STAGED || buffer.in_a_row().is_some() {
+pub(super) unsafe fn take<B: Bytes>(
+    (stage, stores): (&mut Vec<u8>, &mut Stores),
+    buffer: &B,
+    position: usize,
+    room: *mut u8,
+    len: usize,
+) {
+    if let Some(row) = buffer.in_a_row() {
         // SAFETY: the caller's promise.
+        return unsafe { stores.copy(row.add(position), room, len) };
+    }
+    if len < STAGED {
+        // SAFETY: as above.
         return unsafe { buffer.take(position, room, len) };
     }
     stage.resize(STAGE, 0);
@@ -47,7 +59,7 @@ pub(super) unsafe fn take<B: Bytes>(stage: &mut Vec<u8>, buffer: &B, position: u
         // SAFETY: the stage has room for `short` bytes; the rest is the caller's promise.
         unsafe {
             buffer.take(position + at, stage.as_mut_ptr(), short);
-            room.add(at).copy_from_nonoverlapping(stage.as_ptr(), short);
+            stores.copy(stage.as_ptr(), room.add(at), short);
         }
         at += short;
     }
@@ -119,13 +131,14 @@ impl<B: Bytes> Channel<B> {
                     room.ok_or(Fault { from: to })?
                 }
             };
+            let from = data.wrapping_add(position);
             // SAFETY: the caller's promise; the room is for the part.
             unsafe {
-                room.copy_from_nonoverlapping(
-                    std::ptr::NonNull::new_unchecked(data.add(position).cast_mut()),
-                    short as usize,
-                )
-            };
+                match shuttle {
+                    Some(_) => copy::bytes(from, room.as_ptr(), short as usize),
+                    None => self.out[to as usize].stores.copy(from, room.as_ptr(), short as usize),
+                }
+            }
             let number = shuttle.map(|(number, _)| number);
             let at = (len as u64, position as u64, short);
             self.announce(to, Record::part(kind::PART, envelope, at, number));
@@ -216,8 +229,13 @@ impl<B: Bytes> Channel<B> {
                 }
             };
             let (position, len) = (message.position, len as usize);
+            let mut plain = Stores::plain();
+            let stores = match shuttle {
+                Some(_) => &mut plain,
+                None => &mut self.out[to as usize].stores,
+            };
             // SAFETY: the room is for `len` bytes, and the message has them.
-            unsafe { take(&mut self.stage, &message.buffer, position, room.as_ptr(), len) };
+            unsafe { take((&mut self.stage, stores), &message.buffer, position, room.as_ptr(), len) };
             let number = shuttle.map(|(number, _)| number);
             let at = (message.end as u64, position as u64, len as u32);
             self.announce(to, Record::part(kind, envelope, at, number));

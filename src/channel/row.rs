@@ -157,7 +157,7 @@ impl<B: Bytes> Channel<B> {
                 return Ok(false);
             };
             // SAFETY: the caller's promise; the room was reserved for the whole message.
-            unsafe { copy::bytes(data, room.as_ptr(), len as usize) };
+            unsafe { out.stores.copy(data, room.as_ptr(), len as usize) };
             out.producer.push(Header { kind, aux: 0, len }, envelope, &[]);
             self.counters.ring += 1;
         }

@@ -16,6 +16,7 @@ pub mod ring;
 #[cfg(not(loom))]
 pub mod segment;
 pub mod shuttle;
+pub mod stores;
 pub mod sync;
 pub mod waiting;
 pub mod window;

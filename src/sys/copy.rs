@@ -1,7 +1,7 @@
 //! # Safety
 //! Copies between regions that the callers own.
 //!
-//! Copies of a few bytes without a call.
+//! Copies of a few bytes without a call, and copies that leave the caches alone.
 #![allow(unsafe_code)]
 
 use std::ptr::{read_unaligned, write_unaligned};
@@ -55,6 +55,36 @@ pub unsafe fn bytes(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Copies `len` bytes; whole lines of `to` are written past the caches (non-temporal stores), so that none has to be fetched from
+/// where it was read last. They are there before anything that is stored afterwards.
+///
+/// # Safety
+/// Both sides are valid for `len` bytes and do not overlap.
+#[inline(never)]
+pub unsafe fn streaming(from: *const u8, to: *mut u8, len: usize) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+    let head = to.align_offset(LINE).min(len);
+    let lines = (len - head) / LINE;
+    // SAFETY: the caller's promise; lines of `to` begin at `head`, and every x86-64 processor has these instructions.
+    unsafe {
+        bytes(from, to, head);
+        let (mut source, mut target) = (from.add(head).cast::<__m128i>(), to.add(head).cast::<__m128i>());
+        for _ in 0..lines {
+            let four = [0, 1, 2, 3].map(|at| _mm_loadu_si128(source.add(at)));
+            for (at, sixteen) in four.into_iter().enumerate() {
+                _mm_stream_si128(target.add(at), sixteen);
+            }
+            (source, target) = (source.add(4), target.add(4));
+        }
+        let done = head + lines * LINE;
+        bytes(from.add(done), to.add(done), len - done);
+        _mm_sfence();
+    }
+}
+
 #[inline(always)]
 unsafe fn put<T>(from: *const u8, to: *mut u8, at: usize) {
     // SAFETY: the caller checked that `at + size_of::<T>()` lies within both sides.
@@ -77,6 +107,19 @@ mod tests {
                 target[..3].iter().chain(&target[3 + len..]).all(|&byte| byte == 0),
                 "length {len}"
             );
+        }
+    }
+
+    #[test]
+    fn streaming_copies_every_length_to_every_place_and_nothing_beyond() {
+        let source: Vec<u8> = (0..400u32).map(|at| (at * 7 % 251) as u8 + 1).collect();
+        for (len, shift) in (0..=300).flat_map(|len| [0, 1, 17, 63].map(|shift| (len, shift))) {
+            let mut target = vec![0u8; 512];
+            // SAFETY: both vectors are longer than the lengths and the shift together.
+            unsafe { streaming(source.as_ptr().add(shift / 2), target.as_mut_ptr().add(shift), len) };
+            assert_eq!(&target[shift..shift + len], &source[shift / 2..shift / 2 + len]);
+            let mut beyond = target[..shift].iter().chain(&target[shift + len..]);
+            assert!(beyond.all(|&byte| byte == 0), "length {len}, from {shift} on");
         }
     }
 }
