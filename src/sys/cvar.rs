@@ -107,7 +107,7 @@ cvars! {
     shuttle_own "SHUTTLE_OWN" 16384 0..=1073741824
         "bytes up to which the receiver of a message that has come that way fetches its lines for writing";
     stream_min "STREAM_MIN" 2048 0..=1073741824
-        "bytes from which what is copied into memory that others read goes past the caches (non-temporal stores) where that proves more than twice as quick for the writer; 0: never";
+        "bytes from which what is copied into memory that others read goes past the caches (non-temporal stores) where the writer needs less than two fifths of the time so; 0: never";
     fetch_max "FETCH_MAX" 2048 0..=1048576
         "bytes up to which a message in the ring that was waited for is fetched all at once, with room for an answer of its size; 0: none";
     ask_max "ASK_MAX" 32768 0..=1073741824

@@ -36,12 +36,12 @@ impl Turn<'_> {
             return Err(Error::new(class, text));
         }
         let me = self.comm.rank;
-        self.show_with(hold, part * (self.size() as usize - 1), |room| {
+        self.show_with(hold, part * (self.size() as usize - 1), |sheet| {
             for rank in (0..self.size()).filter(|&rank| rank != me) {
                 let block = blocks.buffer(rank);
-                let at = room.wrapping_add(place_among(rank, me) * part);
-                // SAFETY: the room has `part` bytes for each block, which the program owns.
-                unsafe { block.pack(first, at, part.min(block.len().saturating_sub(first))) };
+                let place = place_among(rank, me) * part;
+                // SAFETY: the sheet has `part` bytes for each block, which the program owns.
+                unsafe { sheet.pack(place, &block, first, part.min(block.len().saturating_sub(first))) };
             }
         })
     }

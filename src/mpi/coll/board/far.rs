@@ -134,9 +134,9 @@ impl<'a> Turn<'a> {
             .flat_map(|piece| [piece.address as u64, piece.len() as u64]);
         let entries: Vec<u8> = entries.flat_map(u64::to_ne_bytes).collect();
         hold.tell_awake();
-        self.show_marked(hold, entries.len(), true, |room| {
-            // SAFETY: the room is made for the entries.
-            unsafe { std::ptr::copy_nonoverlapping(entries.as_ptr(), room, entries.len()) };
+        self.show_marked(hold, entries.len(), true, |sheet| {
+            // SAFETY: the sheet is made for the entries.
+            unsafe { std::ptr::copy_nonoverlapping(entries.as_ptr(), sheet.room(), entries.len()) };
         })
     }
 

@@ -9,6 +9,7 @@
 use super::desk::LINE;
 use super::far::{Offer, Reader, WHOLE};
 use super::moves::{self, keep};
+use super::sheet::Sheet;
 use super::{ENTRY, LONGEST, Learns, Turn, Where};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Blocks;
@@ -53,16 +54,16 @@ impl Where<'_> {
             turn.offer(hold, &offer)?;
             return Ok(Some(offer));
         }
-        let show = |room: *mut u8| {
+        let show = |sheet: &mut Sheet| {
             let mut place = table;
             for rank in self.others() {
                 let block = blocks.buffer(rank);
-                let entry = room.wrapping_add(rank as usize * ENTRY).cast::<u64>();
-                // SAFETY: the room is made for the table and all blocks.
+                let entry = sheet.room().wrapping_add(rank as usize * ENTRY).cast::<u64>();
+                // SAFETY: the sheet is made for the table and all blocks.
                 unsafe {
                     entry.write_unaligned(place as u64);
                     entry.wrapping_add(1).write_unaligned(block.len() as u64);
-                    block.pack(0, room.wrapping_add(place), block.len());
+                    sheet.pack(place, &block, 0, block.len());
                 }
                 place += block.len();
             }

@@ -23,6 +23,7 @@
 //! | [`moves`] | operations that move data |
 //! | [`passed`] | memory that two ranks pass to each other in nonblocking operations |
 //! | [`reductions`] | operations that compute |
+//! | [`sheet`] | how what is shown is written |
 //! | [`started`] | nonblocking operations |
 //! | [`stray`] | members that are in another call |
 //! | [`swap`] | what is too long for a slot, where two ranks show each other something |
@@ -44,6 +45,7 @@ pub mod long_reductions;
 pub mod moves;
 mod passed;
 pub mod reductions;
+mod sheet;
 pub mod started;
 #[cfg(test)]
 mod started_tests;
@@ -68,12 +70,15 @@ use crate::shm::board::{Board, INLINE, Note, Place, REACH, SCRATCH, SLOTS, SWAP,
 use crate::shm::layout::second;
 use crate::shm::profile::Path;
 use crate::shm::segment::Segment;
+use crate::shm::stores::Stores;
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
+use crate::sys::clock::Ticks;
 use crate::sys::selection::Operation;
 use desk::{Room, Wait};
 use learnt::Learnt;
 use passed::Areas;
+use sheet::Sheet;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -128,6 +133,9 @@ pub struct Boards {
     learnt: Learnt,
     /// What two members swap, if they do.
     swaps: Option<Swaps>,
+    /// Bytes from which what is shown may go past this rank's caches, and how it goes.
+    stream_min: usize,
+    stores: RefCell<Stores>,
 }
 
 #[derive(Debug)]
@@ -258,6 +266,11 @@ impl Boards {
             table,
             learnt: Learnt::default(),
             swaps: if started { None } else { Swaps::open(hold, comm) },
+            stream_min: match settings.stream_min {
+                0 => usize::MAX,
+                least => least as usize,
+            },
+            stores: RefCell::new(Stores::new(settings.stream_min, Ticks::best())),
         }))
     }
 
@@ -382,9 +395,9 @@ impl<'a> Turn<'a> {
     /// # Errors
     /// What makes progress impossible.
     pub fn show(&self, hold: &mut Hold, buffer: &Buffer) -> Result<()> {
-        self.show_with(hold, buffer.len(), |room| {
-            // SAFETY: the room has as many bytes as the buffer, which the program owns.
-            unsafe { buffer.pack(0, room, buffer.len()) };
+        self.show_with(hold, buffer.len(), |sheet| {
+            // SAFETY: the sheet has as many bytes as the buffer, which the program owns.
+            unsafe { sheet.pack(0, buffer, 0, buffer.len()) };
         })
     }
 
@@ -393,7 +406,7 @@ impl<'a> Turn<'a> {
     /// # Errors
     /// As [`Turn::show`].
     #[inline]
-    pub fn show_with(&self, hold: &mut Hold, len: usize, fill: impl FnOnce(*mut u8)) -> Result<()> {
+    pub fn show_with(&self, hold: &mut Hold, len: usize, fill: impl FnOnce(&mut Sheet)) -> Result<()> {
         self.show_marked(hold, len, false, fill)
     }
 
@@ -402,14 +415,14 @@ impl<'a> Turn<'a> {
     /// # Errors
     /// As [`Turn::show`].
     #[inline]
-    pub fn show_and_finish(&self, hold: &mut Hold, len: usize, fill: impl FnOnce(*mut u8)) -> Result<()> {
+    pub fn show_and_finish(&self, hold: &mut Hold, len: usize, fill: impl FnOnce(&mut Sheet)) -> Result<()> {
         self.put(hold, len, false, fill)?;
         self.finish(hold);
         Ok(())
     }
 
     #[inline]
-    fn show_marked(&self, hold: &mut Hold, len: usize, far: bool, fill: impl FnOnce(*mut u8)) -> Result<()> {
+    fn show_marked(&self, hold: &mut Hold, len: usize, far: bool, fill: impl FnOnce(&mut Sheet)) -> Result<()> {
         self.put(hold, len, far, fill)?;
         self.ring(hold);
         Ok(())
@@ -417,7 +430,7 @@ impl<'a> Turn<'a> {
 
     /// Shows; wakes nobody yet.
     #[inline]
-    fn put(&self, hold: &mut Hold, len: usize, far: bool, fill: impl FnOnce(*mut u8)) -> Result<()> {
+    fn put(&self, hold: &mut Hold, len: usize, far: bool, fill: impl FnOnce(&mut Sheet)) -> Result<()> {
         let boards = self.boards;
         let slot = boards.members[boards.me].board.slot(self.number);
         let shown = &boards.shown[self.number as usize % SLOTS];
@@ -431,18 +444,24 @@ impl<'a> Turn<'a> {
             far,
         };
         let mine = &boards.members[boards.me];
-        let (to, head, place) = if len <= INLINE {
+        let mut stores = None;
+        let mut read_by_others = || stores = (len >= boards.stream_min).then(|| boards.stores.borrow_mut());
+        let (room, head, place) = if len <= INLINE {
             (slot.payload(), None, None)
         } else if let Some((swap, mark)) = self.swapped(boards.me).filter(|_| len <= SWAP) {
             (swap.payload(), Some((swap.head(), mark)), self.swapped_place())
         } else if let Some((head, payload, mark)) = self.tray(hold, len) {
+            read_by_others();
             let place = (payload.addr() - mine.scratch.address().addr()) as u64;
             (payload, Some((head, mark)), Some(place))
         } else {
-            let (payload, place) = self.room(hold, len)?;
+            let (payload, place, passed) = self.room(hold, len)?;
+            if !passed {
+                read_by_others();
+            }
             (payload, None, Some(place))
         };
-        fill(to);
+        fill(&mut Sheet { room, stores });
         if let Some((head, mark)) = head {
             head.show(mark, note);
         }

@@ -50,8 +50,8 @@ pub fn bcast(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()>
 pub fn bcast_row(hold: &mut Hold, at: Where, root: u32, (row, len): (*mut u8, usize)) -> Result<()> {
     let turn = at.turn();
     if at.comm.rank == root {
-        // SAFETY: the room has as many bytes as the row, which the program owns.
-        return turn.show_and_finish(hold, len, |room| unsafe { copy::bytes(row, room, len) });
+        // SAFETY: the sheet has as many bytes as the row, which the program owns.
+        return turn.show_and_finish(hold, len, |sheet| unsafe { sheet.copy(row, len) });
     }
     let view = turn.see(hold, root, Some(len))?;
     // SAFETY: the view has as many bytes as the row, which the program owns.
@@ -97,9 +97,9 @@ pub(super) fn pieces(len: usize, most: usize) -> impl Iterator<Item = Piece> {
 
 /// Shows a piece in a turn in which this rank takes nothing, and ends it.
 fn show(hold: &mut Hold, turn: &Turn, data: &Buffer, (first, len): Piece) -> Result<()> {
-    turn.show_and_finish(hold, len, |room| {
-        // SAFETY: the room has as many bytes as the piece of the buffer, which the program owns.
-        unsafe { data.pack(first, room, len) };
+    turn.show_and_finish(hold, len, |sheet| {
+        // SAFETY: the sheet has as many bytes as the piece of the buffer, which the program owns.
+        unsafe { sheet.pack(0, data, first, len) };
     })
 }
 
@@ -212,9 +212,9 @@ fn each_shows(
     let piece = |len: usize, (first, most): Piece| (first, most.min(len.saturating_sub(first)));
     let show = |hold: &mut Hold, turn: &Turn, part| {
         let (first, len) = piece(len, part);
-        turn.show_with(hold, len, |room| {
-            // SAFETY: the room has as many bytes as the piece of the buffer, which the program owns.
-            unsafe { mine.pack(first, room, len) };
+        turn.show_with(hold, len, |sheet| {
+            // SAFETY: the sheet has as many bytes as the piece of the buffer, which the program owns.
+            unsafe { sheet.pack(0, mine, first, len) };
         })?;
         if first == 0 {
             kept();

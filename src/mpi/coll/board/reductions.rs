@@ -109,11 +109,11 @@ impl<'a> Elements<'a> {
         }
         let (before, gap) = (kept.0 * self.extent, kept.1 * self.extent);
         let after = operand.len() - before - gap;
-        turn.show_with(hold, before + after, |room| {
-            // SAFETY: the room has as many bytes as both parts, which are of the program's operand.
+        turn.show_with(hold, before + after, |sheet| {
+            // SAFETY: the sheet has as many bytes as both parts, which are of the program's operand.
             unsafe {
-                operand.pack(0, room, before);
-                operand.pack(before + gap, room.wrapping_add(before), after);
+                sheet.pack(0, &operand, 0, before);
+                sheet.pack(before, &operand, before + gap, after);
             }
         })
     }

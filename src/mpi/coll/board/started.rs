@@ -303,9 +303,9 @@ impl Started {
         let (turn, me) = (self.turn(plan, number), plan.comm.rank);
         let (first, len) = plan.cut.piece(number);
         let show = |hold: &mut Hold, buffer: &Buffer, len: usize| {
-            turn.show_with(hold, len, |room| {
-                // SAFETY: the room has as many bytes as the piece of the buffer, which the program owns.
-                unsafe { buffer.pack(first, room, len) };
+            turn.show_with(hold, len, |sheet| {
+                // SAFETY: the sheet has as many bytes as the piece of the buffer, which the program owns.
+                unsafe { sheet.pack(0, buffer, first, len) };
             })
         };
         match &plan.task {

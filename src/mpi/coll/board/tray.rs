@@ -18,14 +18,15 @@ use std::rc::Rc;
 const ASIDE: u32 = 8;
 
 impl<'a> Turn<'a> {
-    /// Where `len` bytes that this rank shows are put, in its scratch memory mostly, and how its slot says that.
-    pub(super) fn room(&self, hold: &mut Hold, len: usize) -> Result<(*mut u8, u64)> {
+    /// Where `len` bytes that this rank shows are put, in its scratch memory mostly, how its slot says that, and whether this rank has
+    /// read there what was passed to it.
+    pub(super) fn room(&self, hold: &mut Hold, len: usize) -> Result<(*mut u8, u64, bool)> {
         let scratch = |rank: usize| self.boards.members[rank].scratch.address();
-        let mine = |at: usize| (scratch(self.boards.me).wrapping_add(at), at as u64);
+        let mine = |at: usize| (scratch(self.boards.me).wrapping_add(at), at as u64, false);
         if let Some(room) = &self.boards.room {
             let areas = self.boards.areas.as_ref().filter(|_| self.passes);
             if let Some((whose, at)) = areas.and_then(|areas| areas.take(len)) {
-                return Ok((scratch(whose).wrapping_add(at), place_of(whose, at as u64)));
+                return Ok((scratch(whose).wrapping_add(at), place_of(whose, at as u64), true));
             }
             // An operation shows when there is room.
             let Some(at) = room.borrow_mut().take(len, self.number) else {

@@ -107,11 +107,11 @@ fn look(hold: &mut Hold, at: Where, turn: &Turn, most: usize, recv: &Blocks) -> 
 /// length.
 fn announce(hold: &mut Hold, turn: &Turn, lens: impl Iterator<Item = usize> + Clone) -> Result<usize> {
     let longest = lens.clone().max().unwrap_or(0);
-    turn.show_with(hold, (1 + turn.size() as usize) * ENTRY, |room| {
+    turn.show_with(hold, (1 + turn.size() as usize) * ENTRY, |sheet| {
         let words = lens.chain([longest]).flat_map(|len| [LATER, len as u64]);
         for (index, word) in words.enumerate() {
-            // SAFETY: the room has two words for each rank and for the longest.
-            unsafe { room.cast::<u64>().wrapping_add(index).write_unaligned(word) };
+            // SAFETY: the sheet has two words for each rank and for the longest.
+            unsafe { sheet.room().cast::<u64>().wrapping_add(index).write_unaligned(word) };
         }
     })?;
     Ok(longest)
