@@ -106,7 +106,13 @@ impl Job {
 
 fuzz_target!(|input: &[u8]| {
     let mut job = Job::new();
-    let settings = Settings::read(|name| (name == "NEARMPI_ONE_COPY").then(|| "0".into())).unwrap();
+    // No process of the other rank's to be read; rings that grow when they are full for the first time.
+    let value = |name: &str| match name {
+        "NEARMPI_ONE_COPY" => Some("0".to_string()),
+        "NEARMPI_RING_GROW" => Some("1".to_string()),
+        _ => None,
+    };
+    let settings = Settings::read(value).unwrap();
     let worlds = [0, 1].map(|rank| World::new(State::join(job.segment.clone(), rank, settings.clone()), false));
     let [mut honest, mut other] = [worlds[0].hold(), worlds[1].hold()];
     let mut is_sane = true;

@@ -123,9 +123,9 @@ impl<B: Bytes> Channel<B> {
             return false;
         }
         let part = self.part_of(len, in_a_row) as u32;
-        // So much may have been read without a word about it.
-        let untold = self.segment.layout().bytes as u32 / self.settings.credit_fraction as u32;
         let out = &mut self.out[to as usize];
+        // So much may have been read without a word about it.
+        let untold = out.producer.size() / self.settings.credit_fraction as u32;
         let is_read = out.messages.is_empty() && matches!(out.producer.unread(), Ok(bytes) if bytes <= untold);
         is_read && u32::try_from(len).is_ok_and(|len| out.producer.has_room(len, part) == Ok(true))
     }

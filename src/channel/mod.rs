@@ -516,6 +516,11 @@ impl<B: Bytes> Channel<B> {
                         None => continue,
                     }
                 }
+                kind::LARGER => {
+                    ring.enlarge(header.len).map_err(fault)?;
+                    self.leave(from, 0);
+                    continue;
+                }
                 _ => return Err(Fault { from }),
             };
             return Ok(Some(arrival));

@@ -101,9 +101,14 @@ impl<B: Bytes> Channel<B> {
         let block = Block::new(&segment, me);
         let short = Short::new(&block);
         let ticks = Ticks::best();
+        let grow = if segment.oversubscribed() {
+            0
+        } else {
+            settings.ring_grow
+        };
         let out = (0..ranks).map(|to| Out {
             // SAFETY: the segment is kept by the channel; this rank joins once, so the end is the only one.
-            producer: unsafe { Producer::new(segment.ring(to, me)) },
+            producer: unsafe { Producer::new(segment.ring(to, me)).growing(segment.larger_ring(to, me), grow) },
             peer: Block::new(&segment, to),
             few: short.few.clone(),
             // SAFETY: as above; of two ranks the lower one begins with the first shuttle.
@@ -116,7 +121,9 @@ impl<B: Bytes> Channel<B> {
         });
         let fraction = settings.credit_fraction as u32;
         // SAFETY: as above.
-        let rings = (0..ranks).map(|from| unsafe { Consumer::new(segment.ring(me, from), fraction) });
+        let ring =
+            |from| unsafe { Consumer::new(segment.ring(me, from), fraction).growing(segment.larger_ring(me, from)) };
+        let rings = (0..ranks).map(ring);
         let cells = match settings.cells {
             0 => cells_of(ranks),
             cells => cells as usize,

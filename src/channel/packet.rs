@@ -17,6 +17,7 @@
 //! Joined  0             whole      receiver token  -
 //! Level   0             level      -               -
 //! Ask     message       withdraw   envelope        w0 use:32 | descriptor:32, then the message, or it lies in the byte ring
+//! Larger  larger ring   -          -               - (the ring's own, see there)
 //! ```
 //!
 //! An Offer's aux has [`Way`] in its upper bits; bit 0 says that the bytes lie in a row at the address. A Joined
@@ -58,6 +59,7 @@ pub mod kind {
     pub const PART: u8 = 11;
     pub const REST: u8 = 12;
     pub const ASK: u8 = 13;
+    pub const LARGER: u8 = crate::shm::ring::LARGER;
 }
 
 /// How the bytes of a large message travel.

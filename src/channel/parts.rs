@@ -252,6 +252,9 @@ mod tests {
     use super::super::outgoing::Sent;
     use super::super::{Arrival, Glance};
     use super::*;
+    use crate::shm::segment::Segment;
+    use crate::sys::cvar::Settings;
+    use std::sync::Arc;
 
     #[test]
     fn a_message_comes_in_parts_that_can_be_read_before_the_last_is_sent() {
@@ -437,6 +440,49 @@ mod tests {
         let sent = (0..10).filter(|_| push() == Ok(true)).count();
         let ring = receiver.segment.layout().bytes;
         assert!(sent > 0 && sent * message.len() <= ring && (sent + 2) * message.len() > ring);
+    }
+
+    #[test]
+    fn windows_that_fill_the_ring_make_it_larger_and_junk_does_not() {
+        let segment = Arc::new(Segment::private(2, 2).unwrap());
+        let settings = |grow: u64| Settings::read(|name| (name == "NEARMPI_RING_GROW").then(|| grow.to_string()));
+        let [after, never] = [1 << 20, 0].map(|grow| settings(grow).unwrap());
+        let (mut low, mut high) = (
+            Channel::join(segment.clone(), 0, after),
+            Channel::join(segment.clone(), 1, never),
+        );
+        let layout = segment.layout();
+        let mut bytes: Vec<u8> = (0..6_000_000).map(|at: usize| (at >> 3) as u8).collect();
+        for window in bytes.chunks_mut(60_000) {
+            let message = Plain(window.as_mut_ptr(), window.len());
+            low.send(1, 5, &message, 0).unwrap();
+            high.send(0, 5, &message, 0).unwrap();
+        }
+        let mut read = [Vec::new(), Vec::new()];
+        while read.iter().any(|read| read.len() < bytes.len()) {
+            for (from, channel) in [(1, &mut low), (0, &mut high)] {
+                if let Some(Arrival::Portion { portion, .. }) = channel.poll(None).unwrap() {
+                    channel.empty_cells(from, &portion, |_, data, len| {
+                        // SAFETY: the ring or the shuttle holds so many bytes.
+                        read[from as usize].extend_from_slice(unsafe { std::slice::from_raw_parts(data, len) });
+                    });
+                    channel.consume(from);
+                }
+            }
+        }
+        assert!(read.iter().all(|read| *read == bytes));
+        assert_eq!(low.out[1].producer.size() as usize, layout.larger);
+        assert_eq!(high.out[0].producer.size() as usize, layout.bytes);
+        // Once more, or of another size.
+        for len in [layout.larger, layout.bytes] {
+            let (mut sender, mut receiver) = channels();
+            for _ in 0..2 {
+                let mut record = Record::level(0);
+                (record.header.kind, record.header.len) = (kind::LARGER, len as u32);
+                sender.control(1, record).unwrap();
+            }
+            assert!(matches!(receiver.poll(None), Err(Fault { from: 0 })));
+        }
     }
 
     #[test]

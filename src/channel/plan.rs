@@ -44,6 +44,9 @@ impl<B: Bytes> Channel<B> {
             return None;
         }
         self.look_at(to);
+        if self.ways[to as usize].outgrown(self.out[to as usize].producer.size()) {
+            self.habits = Default::default();
+        }
         let in_a_row = buffer.in_a_row().is_some();
         if blocking {
             let out = &mut self.out[to as usize];

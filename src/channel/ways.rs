@@ -63,6 +63,8 @@ pub(super) struct Choice {
 #[derive(Default)]
 pub(super) struct Ways {
     classes: Vec<Class>,
+    /// Bytes of the ring, when it was looked at last.
+    ring: u32,
 }
 
 /// One class of lengths.
@@ -183,6 +185,17 @@ impl Ways {
                 ..Class::UNUSED
             };
         }
+    }
+
+    /// The ring has so many bytes: if it has become larger all is learnt anew; whether it has.
+    #[inline]
+    pub fn outgrown(&mut self, ring: u32) -> bool {
+        let before = std::mem::replace(&mut self.ring, ring);
+        let grown = before != 0 && before != ring;
+        if grown {
+            (FIRST..FIRST + CLASSES as u32).for_each(|bits| self.forget(1 << bits));
+        }
+        grown
     }
 
     /// The message of `len` bytes waits for its receiver.

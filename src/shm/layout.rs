@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | JobHeader 4K | contexts 776K | RankBlock 4K x P
-//! | for each receiver: credits, slots, byte rings, shuttles, one of each per sender (first touched by the receiver)
+//! | for each receiver: credits, slots, byte rings, larger ones, shuttles, one of each per sender (first touched by the receiver)
 //! | for each sender:   marks 4K, cells 1M                             (first touched by the sender)
 //! | for each sender:   offers 2M
 //! | fates 128K | for each rank: votes 1M
@@ -47,6 +47,8 @@ const SMALL: usize = 8;
 const RING: (usize, usize) = (288 << 10, 1 << 10);
 /// Most bytes of slots of one pair.
 const SLOTS: usize = 32 << 10;
+/// Bytes of the larger byte ring of each direction of a job of two ranks; others have none.
+const LARGER: usize = 1 << 20;
 /// Bytes of shuttles that one rank begins with, for all others together, in a job of up to [`SMALL`] ranks; larger ones have none.
 const SHUTTLES_PER_RANK: usize = 8 << 20;
 
@@ -59,6 +61,8 @@ pub struct Layout {
     pub slots: usize,
     /// Bytes in the byte ring of a pair.
     pub bytes: usize,
+    /// Bytes in the larger byte ring of a pair; 0 where there is none.
+    pub larger: usize,
     /// Bytes in a shuttle of a pair.
     pub shuttle: usize,
     contexts: usize,
@@ -112,7 +116,8 @@ impl Layout {
             2..=SMALL => SHUTTLES_PER_RANK / p.next_power_of_two(),
             _ => 0,
         };
-        let ring_block = (p * (size_of::<Credit>() + ring)).next_multiple_of(PAGE) + p * shuttle;
+        let larger = if p == 2 { LARGER } else { 0 };
+        let ring_block = (p * (size_of::<Credit>() + ring)).next_multiple_of(PAGE) + p * (larger + shuttle);
         let pools = rings + p * ring_block;
         let offers = pools + p * POOL;
         let fates = offers + p * OFFER_TABLE;
@@ -124,6 +129,7 @@ impl Layout {
             ranks,
             slots,
             bytes,
+            larger,
             shuttle,
             contexts,
             blocks,
@@ -162,6 +168,11 @@ impl Layout {
     /// Byte ring from `sender` to `receiver`.
     pub fn bytes(&self, receiver: u32, sender: u32) -> usize {
         self.slots(receiver, self.ranks) + sender as usize * self.bytes
+    }
+
+    /// The larger byte ring from `sender` to `receiver`.
+    pub fn larger(&self, receiver: u32, sender: u32) -> usize {
+        self.shuttle(receiver, 0) - (self.ranks - sender) as usize * self.larger
     }
 
     /// The shuttle that `owner` begins with, of those that it has with `peer`.
@@ -247,8 +258,10 @@ mod tests {
                 assert_eq!(layout.credit(receiver, 0) % PAGE, 0);
                 assert!(layout.credit(receiver, last) + size_of::<Credit>() <= layout.slots(receiver, 0));
                 assert!(layout.slots(receiver, last) + layout.slots * size_of::<Slot>() <= layout.bytes(receiver, 0));
-                let shuttles = layout.shuttle(receiver, 0);
-                assert!(shuttles.is_multiple_of(PAGE) && layout.bytes(receiver, last) + layout.bytes <= shuttles);
+                let (larger, shuttles) = (layout.larger(receiver, 0), layout.shuttle(receiver, 0));
+                assert!(larger.is_multiple_of(PAGE) && layout.bytes(receiver, last) + layout.bytes <= larger);
+                assert!(shuttles.is_multiple_of(PAGE));
+                assert_eq!(layout.larger(receiver, last) + layout.larger, shuttles);
                 assert_eq!(
                     layout.shuttle(receiver, last) + layout.shuttle,
                     layout.credit(receiver + 1, 0)
@@ -288,7 +301,9 @@ mod tests {
     #[test]
     fn rings_of_many_ranks_stay_small() {
         let shuttles = |ranks: u32| ranks as usize * Layout::new(ranks).shuttle;
-        let committed = |ranks: u32| Layout::new(ranks).ring_block - shuttles(ranks);
+        let larger = |ranks: u32| ranks as usize * Layout::new(ranks).larger;
+        let committed = |ranks: u32| Layout::new(ranks).ring_block - shuttles(ranks) - larger(ranks);
+        assert_eq!([1, 2, 3].map(larger), [0, 2 * LARGER, 0]);
         assert!((2..20).all(|ranks| shuttles(ranks) <= 8 << 20) && shuttles(9) == 0);
         assert!(committed(256) <= 300 << 10);
         assert!(

@@ -19,6 +19,11 @@
 //! piece at the position both ends compute alike: each message starts on a cache line, and one that
 //! would cross the ring's end starts at its beginning.
 //!
+//! A pair that has sent much through a byte ring that was full may go over to a larger one, once. Its writer says so in a slot,
+//! of kind [`LARGER`] and with the larger one's size as `len`: the bytes of all later slots lie there. Positions go on as they
+//! were, so each end changes nothing but where they are, and what is unread in the first ring stays until its reader has come past.
+//! Then nobody needs that ring, and its reader gives its pages back.
+//!
 //! Ordering: `Producer::push` stores w0 with Release, `Consumer::peek` loads it with Acquire;
 //! `Consumer::return_credit` stores with Release, `Producer::refresh` loads with Acquire.
 #![allow(unsafe_code)]
@@ -35,6 +40,9 @@ pub const INLINE_WORDS: usize = INLINE / 8;
 const LINE: u32 = 64;
 /// Bytes of each half whose pages are made as they are touched; the pages of the rest are made at once when these are full.
 const FIRST: u32 = 2048;
+
+/// The kind of a slot that says that the bytes of all later ones lie in the larger byte ring; the channel's kinds are others.
+pub const LARGER: u8 = 255;
 
 /// One slot.
 #[repr(C, align(64))]
@@ -70,6 +78,18 @@ pub struct Place {
 // SAFETY: addresses of shared memory made for concurrent use by the rules above.
 unsafe impl Send for Place {}
 
+/// A larger byte ring, for a pair through whose first one much goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Larger {
+    /// Its bytes.
+    pub bytes: NonNull<u8>,
+    /// Its size, a power of two.
+    pub byte_count: u32,
+}
+
+// SAFETY: as above.
+unsafe impl Send for Larger {}
+
 /// The first word of a slot, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -97,6 +117,17 @@ pub struct Producer {
     /// Slots and bytes that are used: few until somebody needs more.
     slot_room: u32,
     byte_room: u32,
+    growth: Option<Box<Growth>>,
+}
+
+/// When a writer goes over to the larger byte ring.
+#[derive(Debug)]
+struct Growth {
+    larger: Larger,
+    /// Bytes that are still to go through the first one while it is full.
+    left: u64,
+    /// `byte_head` when it was full last.
+    marked: u32,
 }
 
 /// The reading end.
@@ -108,6 +139,7 @@ pub struct Consumer {
     slots_returned: u32,
     bytes_returned: u32,
     fraction: u32,
+    larger: Option<Box<Larger>>,
 }
 
 /// The number in the slot that is filled after `head` others.
@@ -121,6 +153,10 @@ impl Place {
     fn slot(&self, index: u32) -> &Slot {
         // SAFETY: the mask keeps the index in range; slots are shared atomics.
         unsafe { self.slots.add((index & (self.slot_count - 1)) as usize).as_ref() }
+    }
+
+    fn enlarge(&mut self, larger: &Larger) {
+        (self.bytes, self.byte_count) = (larger.bytes, larger.byte_count);
     }
 
     fn credit(&self) -> &Credit {
@@ -157,7 +193,24 @@ impl Producer {
             bytes_seen: 0,
             slot_room,
             byte_room: place.byte_count.min(FIRST),
+            growth: None,
         }
+    }
+
+    /// It goes over to the `larger` byte ring when `after` bytes, if not 0, have gone through the first one while that was full.
+    ///
+    /// # Safety
+    /// As for [`Producer::new`]; the consumer has the same larger ring.
+    pub unsafe fn growing(mut self, larger: Option<Larger>, after: u64) -> Producer {
+        let larger = larger.filter(|larger| after > 0 && larger.byte_count > self.place.byte_count);
+        self.growth = larger.map(|larger| {
+            Box::new(Growth {
+                larger,
+                left: after,
+                marked: self.byte_head,
+            })
+        });
+        self
     }
 
     /// Whether a slot is free; looks at the reader's credit only when it seems not.
@@ -238,13 +291,20 @@ impl Producer {
     /// the next slot pushed, which says `len`.
     #[inline]
     pub fn reserve(&mut self, len: u32) -> Result<Option<NonNull<u8>>, Junk> {
-        let (span, offset) = self.place.span(self.byte_head, len);
-        let fits =
-            |producer: &Producer| producer.byte_head.wrapping_sub(producer.bytes_seen) + span <= producer.byte_room;
-        if !fits(self) {
+        let (mut span, mut offset) = self.place.span(self.byte_head, len);
+        let fits = |producer: &Producer, span| {
+            producer.byte_head.wrapping_sub(producer.bytes_seen) + span <= producer.byte_room
+        };
+        if !fits(self, span) {
             self.more_bytes()?;
-            if !fits(self) {
-                return Ok(None);
+            if !fits(self, span) {
+                if !self.enlarge()? {
+                    return Ok(None);
+                }
+                (span, offset) = self.place.span(self.byte_head, len);
+                if !fits(self, span) {
+                    return Ok(None);
+                }
             }
         }
         self.byte_head = self.byte_head.wrapping_add(span);
@@ -268,9 +328,18 @@ impl Producer {
         };
         if !fits(self) {
             self.refresh()?;
+            if !fits(self) {
+                self.enlarge()?;
+            }
         }
         // One part may be cut in two where the ring ends.
         Ok(fits(self) && self.has_slots(len.div_ceil(part) + 1)?)
+    }
+
+    /// Bytes of the byte ring.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.place.byte_count
     }
 
     /// Bytes in the byte ring that nobody has read, as far as the reader has said.
@@ -305,6 +374,35 @@ impl Producer {
         self.refresh()
     }
 
+    /// The byte ring is full: goes over to the larger one if enough has gone through this one and a slot is free beside the one
+    /// that the caller may have seen; whether that is done. Its pages are made at once, as in [`Producer::more_slots`].
+    #[cold]
+    #[inline(never)]
+    fn enlarge(&mut self) -> Result<bool, Junk> {
+        let Some(growth) = &mut self.growth else {
+            return Ok(false);
+        };
+        // What came and went long before it was full does not count.
+        let moved = self.byte_head.wrapping_sub(growth.marked).min(self.place.byte_count);
+        growth.marked = self.byte_head;
+        growth.left = growth.left.saturating_sub(moved.into());
+        let larger = growth.larger;
+        if growth.left > 0 || !self.has_slots(2)? {
+            return Ok(false);
+        }
+        self.growth = None;
+        memory::make(larger.bytes.as_ptr(), larger.byte_count as usize);
+        let header = Header {
+            kind: LARGER,
+            aux: 0,
+            len: larger.byte_count,
+        };
+        self.push(header, 0, &[]);
+        self.place.enlarge(&larger);
+        self.byte_room = larger.byte_count;
+        Ok(true)
+    }
+
     fn refresh(&mut self) -> Result<(), Junk> {
         let consumed = self.place.credit().consumed.load(Ordering::Acquire);
         let (slots, bytes) = (consumed as u32, (consumed >> 32) as u32);
@@ -331,7 +429,32 @@ impl Consumer {
             slots_returned: 0,
             bytes_returned: 0,
             fraction,
+            larger: None,
         }
+    }
+
+    /// The writer may go over to the `larger` byte ring.
+    ///
+    /// # Safety
+    /// As for [`Producer::new`].
+    pub unsafe fn growing(mut self, larger: Option<Larger>) -> Consumer {
+        self.larger = larger.map(Box::new);
+        self
+    }
+
+    /// The slot that `peek` saw, of kind [`LARGER`], says that the bytes of all later ones lie in the larger byte ring, of `len` bytes.
+    ///
+    /// # Errors
+    /// `Junk` where there is none of that size, or no longer.
+    #[cold]
+    #[inline(never)]
+    pub fn enlarge(&mut self, len: u32) -> Result<(), Junk> {
+        let larger = self.larger.take_if(|larger| larger.byte_count == len).ok_or(Junk)?;
+        memory::make(larger.bytes.as_ptr(), len as usize);
+        // SAFETY: the writer has left the first ring, and whatever lay there has been read.
+        unsafe { memory::give_back(self.place.bytes.as_ptr(), self.place.byte_count as usize) };
+        self.place.enlarge(&larger);
+        Ok(())
     }
 
     /// The next slot's header, if it is there.

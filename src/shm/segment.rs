@@ -457,6 +457,19 @@ impl Segment {
         }
     }
 
+    /// The larger byte ring from `sender` to `receiver`, if they have one; a rank and itself have none.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn larger_ring(&self, receiver: u32, sender: u32) -> Option<ring::Larger> {
+        assert!(receiver < self.layout.ranks && sender < self.layout.ranks);
+        let larger = ring::Larger {
+            bytes: self.at(self.layout.larger(receiver, sender)),
+            byte_count: self.layout.larger as u32,
+        };
+        Some(larger).filter(|larger| larger.byte_count > 0 && receiver != sender)
+    }
+
     /// The shuttles of two ranks; none where jobs are too large for them, or for a rank and itself.
     ///
     /// # Panics

@@ -119,6 +119,20 @@ pub fn make(at: *mut u8, len: usize) {
     unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_POPULATE_WRITE) };
 }
 
+/// Gives the whole pages of `len` bytes at `at` back to the kernel, from everybody who maps them, where they are shared memory that it
+/// takes (madvise(2)); they read as zero then.
+///
+/// # Safety
+/// Nobody uses what is there.
+pub unsafe fn give_back(at: *mut u8, len: usize) {
+    let start = (at as usize).next_multiple_of(PAGE);
+    let end = (at as usize + len) / PAGE * PAGE;
+    if start < end {
+        // SAFETY: the caller's promise; other pages are not touched.
+        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_REMOVE) };
+    }
+}
+
 impl Mapping {
     /// Maps the first `len` bytes of `fd`, shared with everybody who maps it; left out of core dumps.
     pub fn shared(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {

@@ -38,6 +38,19 @@ fn the_cheapest_way_is_found_and_kept() {
 }
 
 #[test]
+fn a_larger_ring_is_another_way() {
+    let (mut ways, mut clock) = (Ways::default(), 0);
+    let cost = |way, _| if way == Way::Pull { 10_000 } else { 15_000 };
+    assert!(!ways.outgrown(256), "nothing is known yet");
+    program(&mut ways, &mut clock, 2_000, 1 << 16, cost);
+    assert!(!ways.outgrown(256) && ways.settled(1 << 16) == Some(Way::Pull));
+    assert!(ways.outgrown(1024) && ways.settled(1 << 16).is_none());
+    let cost = |way, _| if way == Way::Cells { 5_000 } else { 10_000 };
+    program(&mut ways, &mut clock, 200, 1 << 16, cost);
+    assert_eq!(ways.settled(1 << 16), Some(Way::Cells));
+}
+
+#[test]
 fn a_program_that_changes_its_habits_is_followed() {
     let (mut ways, mut clock) = (Ways::default(), 0);
     let rewritten = |way, _| if way == Way::Cells { 8_000 } else { 14_000 };

@@ -178,6 +178,8 @@ fn every_size_arrives_whole_by_every_path() {
         every_size_arrives_whole(&[parts[0], parts[1], ("NEARMPI_GLANCES", glances)]);
     }
     every_size_arrives_whole(&[parts[0], parts[1], ("NEARMPI_RING_PART", "1000")]);
+    every_size_arrives_whole(&[parts[0], parts[1], ("NEARMPI_RING_GROW", "1")]);
+    every_size_arrives_whole(&[parts[0], parts[1], ("NEARMPI_RING_GROW", "0")]);
     every_size_arrives_whole(&[parts[0], parts[1], ("NEARMPI_RING_PART", "0")]);
 }
 

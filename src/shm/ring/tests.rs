@@ -6,6 +6,7 @@ use super::*;
 pub struct Heap {
     slots: Box<[Slot]>,
     bytes: Box<[u64]>,
+    larger: Box<[u64]>,
     credit: Box<Credit>,
 }
 
@@ -14,6 +15,7 @@ impl Heap {
         Heap {
             slots: (0..slots).map(|_| Slot::default()).collect(),
             bytes: vec![0; bytes / 8].into(),
+            larger: vec![0; bytes / 2].into(),
             credit: Box::default(),
         }
     }
@@ -27,11 +29,166 @@ impl Heap {
             credit: NonNull::from(&*self.credit),
         }
     }
+
+    /// Four times the size of the first byte ring.
+    fn larger(&self) -> Larger {
+        Larger {
+            bytes: NonNull::from(&self.larger[0]).cast(),
+            byte_count: self.larger.len() as u32 * 8,
+        }
+    }
 }
 
 fn ends(heap: &Heap, fraction: u32) -> (Producer, Consumer) {
     // SAFETY: the heap ring outlives both ends in every test, and there is one of each.
     unsafe { (Producer::new(heap.place()), Consumer::new(heap.place(), fraction)) }
+}
+
+/// As `ends`, of a ring that grows when `after` bytes have gone through it while it was full.
+fn growing(heap: &Heap, fraction: u32, after: u64) -> (Producer, Consumer) {
+    let (producer, consumer) = ends(heap, fraction);
+    let larger = Some(heap.larger());
+    // SAFETY: as above, and each end is told of the same larger ring.
+    unsafe { (producer.growing(larger, after), consumer.growing(larger)) }
+}
+
+/// Puts message `value` of `len` bytes into the ring, if it has room.
+fn put(producer: &mut Producer, value: u8, len: u32) -> bool {
+    if !producer.has_slot().unwrap() {
+        return false;
+    }
+    let Some(room) = producer.reserve(len).unwrap() else {
+        return false;
+    };
+    // SAFETY: `reserve` gave `len` bytes.
+    unsafe { room.write_bytes(value, len as usize) };
+    producer.push(Header { kind: 1, aux: 0, len }, value.into(), &[]);
+    true
+}
+
+/// Takes what is next, of which the envelope says what its bytes are; whether that was a message.
+fn get(consumer: &mut Consumer) -> Option<bool> {
+    let header = consumer.peek()?;
+    if header.kind == LARGER {
+        consumer.enlarge(header.len).unwrap();
+        consumer.advance(0);
+        return Some(false);
+    }
+    let at = consumer.bytes(header.len).unwrap();
+    for byte in 0..header.len as usize {
+        // SAFETY: `bytes` found so many.
+        assert_eq!(u64::from(unsafe { at.add(byte).read() }), consumer.envelope());
+    }
+    consumer.advance(header.len);
+    Some(true)
+}
+
+#[cfg(not(loom))]
+#[test]
+fn a_ring_that_was_full_for_long_becomes_larger_amid_messages() {
+    for (ahead, len) in [(1, 64), (2, 100), (3, 64), (3, 256), (4, 30)] {
+        let heap = Heap::new(64, 256);
+        let (mut producer, mut consumer) = growing(&heap, 4, 3 * 256);
+        let (mut sent, mut got, mut grown_at) = (0u32, 0u32, None);
+        while got < 2000 {
+            // Bursts that fill the ring, of which some stay unread when the next one comes.
+            while sent - got < 200 && put(&mut producer, sent as u8, len) {
+                sent += 1;
+            }
+            loop {
+                match get(&mut consumer) {
+                    Some(true) => got += 1,
+                    Some(false) => grown_at = grown_at.or(Some(got)),
+                    None => panic!("{got} of {sent}"),
+                }
+                if sent - got < ahead {
+                    break;
+                }
+            }
+            consumer.return_credit();
+        }
+        while get(&mut consumer).is_some() {}
+        consumer.return_credit();
+        let grown_at = grown_at.expect("it was full often enough");
+        assert!(
+            grown_at * len.next_multiple_of(64) >= 3 * 256,
+            "{grown_at} messages of {len}"
+        );
+        assert_eq!(producer.size(), 1024);
+        assert!(producer.has_room(700, 128).unwrap(), "nearly all of it is free");
+    }
+}
+
+#[cfg(not(loom))]
+#[test]
+fn a_ring_through_which_little_goes_at_a_time_stays() {
+    let heap = Heap::new(64, 256);
+    let (mut producer, mut consumer) = growing(&heap, 4, 1);
+    for turn in 0..10_000 {
+        assert!(put(&mut producer, turn as u8, 64) && get(&mut consumer) == Some(true));
+    }
+    assert_eq!(producer.size(), 256);
+    // Nor one that must not grow, nor one with no slot to spare.
+    for (slots, after) in [(64, 0), (4, 1)] {
+        let heap = Heap::new(slots, 256);
+        let (mut producer, mut consumer) = growing(&heap, 4, after);
+        for turn in 0..100 {
+            let sent = (0..100).take_while(|_| put(&mut producer, turn, 64)).count();
+            assert_eq!((sent, producer.size()), (4, 256));
+            assert!(sent > 0 && (0..sent).all(|_| get(&mut consumer) == Some(true)));
+            assert_eq!(consumer.peek(), None);
+        }
+    }
+}
+
+#[cfg(not(loom))]
+#[test]
+fn a_larger_ring_that_nobody_has_is_junk() {
+    let heap = Heap::new(64, 256);
+    let (_, mut consumer) = ends(&heap, 4);
+    assert_eq!(consumer.enlarge(1024), Err(Junk));
+    let (_, mut consumer) = growing(&heap, 4, 1);
+    for len in [0, 256, 512, 2048, u32::MAX] {
+        assert_eq!(consumer.enlarge(len), Err(Junk));
+    }
+    assert_eq!(consumer.enlarge(1024), Ok(()));
+    assert_eq!(consumer.enlarge(1024), Err(Junk), "it has it");
+}
+
+#[cfg(not(loom))]
+#[test]
+fn the_pages_of_the_first_ring_go_when_those_of_the_larger_one_come() {
+    const LEN: usize = 64 << 10;
+    const BEFORE: usize = 128;
+    let file = memory::create(8 * LEN).unwrap();
+    let mapping = memory::Mapping::shared(std::os::fd::AsFd::as_fd(&file), 8 * LEN).unwrap();
+    let at = |offset: usize| NonNull::new(mapping.base().wrapping_add(offset)).unwrap();
+    let heap = Heap::new(64, 256);
+    // Not at the beginning of a page, as in the segment.
+    let place = Place {
+        bytes: at(BEFORE),
+        byte_count: LEN as u32,
+        ..heap.place()
+    };
+    let larger = Larger {
+        bytes: at(4 * LEN),
+        byte_count: 4 * LEN as u32,
+    };
+    // SAFETY: memory of this test alone, and one end of each kind.
+    let mut producer = unsafe { Producer::new(place).growing(Some(larger), 1) };
+    // SAFETY: as above.
+    let mut consumer = unsafe { Consumer::new(place, 4).growing(Some(larger)) };
+    // SAFETY: what lies before and behind the ring.
+    unsafe { (at(BEFORE - 1).write(7), at(BEFORE + LEN).write(8)) };
+    while producer.size() == LEN as u32 {
+        assert!(put(&mut producer, 1, 16 << 10));
+    }
+    let pages = |bytes: usize| bytes.div_ceil(4096);
+    assert_eq!(made(&mapping), pages(BEFORE + LEN + 1) + pages(4 * LEN));
+    while get(&mut consumer).is_some() {}
+    assert_eq!(made(&mapping), 2 + pages(4 * LEN), "but those that it shares");
+    // SAFETY: as above.
+    assert_eq!(unsafe { (at(BEFORE - 1).read(), at(BEFORE + LEN).read()) }, (7, 8));
 }
 
 #[cfg(not(loom))]
@@ -243,6 +400,35 @@ fn loom_a_slot_is_seen_whole_and_credit_frees_it() {
             }
             assert_eq!((consumer.envelope(), consumer.word(0)), (value, value * 10));
             consumer.advance(0);
+        }
+        writer.join().unwrap();
+    });
+}
+
+#[cfg(loom)]
+#[test]
+fn loom_a_ring_becomes_larger_while_its_first_bytes_are_read() {
+    loom::model(|| {
+        let heap = std::sync::Arc::new(Heap::new(4, 64));
+        let (mut producer, mut consumer) = growing(&heap, 1, 1);
+        let keep = heap.clone();
+        let writer = loom::thread::spawn(move || {
+            let _keep = keep;
+            for value in 1..=3 {
+                while !put(&mut producer, value, 64) {
+                    loom::thread::yield_now();
+                }
+            }
+        });
+        let mut got = 0;
+        while got < 3 {
+            match get(&mut consumer) {
+                Some(message) => got += u32::from(message),
+                None => {
+                    consumer.return_credit();
+                    loom::thread::yield_now();
+                }
+            }
         }
         writer.join().unwrap();
     });
