@@ -158,6 +158,7 @@ impl<B: Bytes> Channel<B> {
 mod tests {
     use super::super::Arrival;
     use super::super::joint::tests::{LEN, Plain, channels, drain};
+    use super::super::pull::Brought;
     use super::*;
 
     fn settings() -> Settings {
@@ -236,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_message_that_has_left_is_received_from_where_it_is_kept() {
-        for one_copy in [true, false] {
+        for (way, one_copy) in [(Way::Pull, true), (Way::Cells, true), (Way::Pull, false)] {
             let (mut sender, mut receiver) = channels();
             if !one_copy {
                 receiver.settings.one_copy = 0;
@@ -244,7 +245,7 @@ mod tests {
             let len = 100_000;
             let mut source: Vec<u8> = (0..len).map(|at| at as u8).collect();
             let message = Plain(source.as_mut_ptr(), len);
-            let id = sender.offer(1, 5, &message, 3, Way::Pull, true).unwrap().unwrap();
+            let id = sender.offer(1, 5, &message, 3, way, true).unwrap().unwrap();
             let Ok(Some(Arrival::Offer { offered, .. })) = receiver.poll(None) else {
                 panic!("no offer came");
             };
@@ -259,7 +260,12 @@ mod tests {
             assert!(receiver.stands(&offered) && receiver.claim(&offered));
             let mut target = vec![0u8; len];
             let into = Plain(target.as_mut_ptr(), len);
-            receiver.bring(&offered, &into, len, 7).unwrap();
+            let brought = receiver.bring(&offered, &into, len, 7).unwrap();
+            assert_eq!(
+                matches!(brought, Brought::Copied),
+                one_copy,
+                "the sender may not call MPI any more"
+            );
             while !sender.is_flushed() {
                 assert!(matches!(sender.poll(None), Ok(None)));
                 drain(&mut receiver, &into);

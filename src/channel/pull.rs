@@ -94,7 +94,12 @@ impl<B: Bytes> Channel<B> {
         let Some(address) = self.address_of(offered) else {
             return false;
         };
-        if self.settings.one_copy == 0 || offered.way == Way::Cells {
+        // A sender that has left may not call MPI for long.
+        let left = self
+            .segment
+            .offer(offered.from, offered.id.index)
+            .is_some_and(|offer| offer.moved().is_some());
+        if self.settings.one_copy == 0 || offered.way == Way::Cells && !left {
             return false;
         }
         let Reach::Process(pid) = self.reach_of(offered.from) else {

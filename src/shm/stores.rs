@@ -65,6 +65,7 @@ impl Stores {
     }
 
     /// Whether copies go past the caches now.
+    #[cfg(test)]
     pub fn streaming(&self) -> bool {
         self.streaming
     }
