@@ -282,7 +282,7 @@ pub(super) mod tests {
         let mut other = vec![1u8; LEN];
         let message = Plain(other.as_mut_ptr(), LEN);
         // Learning counts what is under way from the first plan on.
-        pair.receiver.plan(0, &message, false);
+        pair.receiver.plan(0, &message);
         pair.receiver
             .offer(0, 5, &message, 4, Way::Join, false)
             .unwrap()

@@ -101,12 +101,10 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Whether a message of `len` bytes to `to`, in a row or not, with a choice of `way`, waits for its receiver.
-    pub(super) fn waits(&mut self, to: u32, (len, in_a_row): (usize, bool), way: Way, blocking: bool) -> bool {
+    pub(super) fn waits(&mut self, to: u32, (len, in_a_row): (usize, bool), way: Way) -> bool {
         let offer_min = self.scaled(to, self.settings.offer_min);
         match self.levels[to as usize] {
-            Level::Usual => {
-                way != Way::Cells || len >= offer_min && !self.goes_at_once(to, (len, in_a_row), offer_min, blocking)
-            }
+            Level::Usual => way != Way::Cells || len >= offer_min && !self.goes_at_once(to, (len, in_a_row), offer_min),
             Level::Raised => len >= offer_min.max(self.settings.skew_max as usize),
             Level::Flooded => true,
         }
@@ -115,8 +113,8 @@ impl<B: Bytes> Channel<B> {
     /// Whether a message that could wait goes by value in parts all the same, which saves the answer to an offer: if a shuttle or the
     /// ring has room for all of it, so that its sender need not wait for a late receiver, and those before it have been read.
     /// In a window of messages the answers come while others are copied, and one copy is less work than two.
-    fn goes_at_once(&mut self, to: u32, (len, in_a_row): (usize, bool), offer_min: usize, blocking: bool) -> bool {
-        if self.goes_by_shuttle(to, (len, in_a_row), blocking) {
+    fn goes_at_once(&mut self, to: u32, (len, in_a_row): (usize, bool), offer_min: usize) -> bool {
+        if self.goes_by_shuttle(to, len, in_a_row) {
             return true;
         }
         if self.part == 0 || len > offer_min.saturating_mul(AT_ONCE) {
@@ -202,14 +200,15 @@ mod tests {
     }
 
     #[test]
-    fn only_who_waits_for_a_long_message_sends_it_by_shuttle_at_once() {
+    fn a_long_message_goes_by_shuttle_at_once_if_one_is_here() {
         let (mut sender, _receiver) = channels();
         (sender.settings.way, sender.settings.offer_min) = (1, 16_384);
-        sender.out[1].blocking = u64::MAX;
+        sender.out[1].large = u64::MAX;
         let mut bytes = vec![1u8; 300_000];
-        let mut at_once = |len, blocking| sender.plan(1, &Plain(bytes.as_mut_ptr(), len), blocking).is_none();
-        assert!(at_once(300_000, true) && !at_once(300_000, false));
-        assert!(at_once(200_000, true) && at_once(200_000, false));
+        let message = Plain(bytes.as_mut_ptr(), bytes.len());
+        assert_eq!(sender.plan(1, &message), None);
+        assert_eq!(sender.send(1, 5, &message, 0), Ok(super::super::outgoing::Sent::Done));
+        assert!(sender.plan(1, &message).is_some());
     }
 
     #[test]
@@ -219,8 +218,7 @@ mod tests {
         let mut bytes = vec![1u8; LEN];
         let at = bytes.as_mut_ptr();
         let (few, many, huge) = (Plain(at, 20_000), Plain(at, 100_000), Plain(at, LEN));
-        let offered =
-            |sender: &mut Channel<Plain>| [&few, &many, &huge].map(|buffer| sender.plan(1, buffer, true).is_some());
+        let offered = |sender: &mut Channel<Plain>| [&few, &many, &huge].map(|buffer| sender.plan(1, buffer).is_some());
         assert_eq!(offered(&mut sender), [false, true, true]);
         for (level, plan) in [
             (Level::Raised, [false, false, true]),

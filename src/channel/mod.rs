@@ -5,6 +5,7 @@
 //! one copy; it receives as [`Arrival`]s that the caller takes from [`Channel::poll`] one by one.
 
 mod asked;
+mod awaited;
 pub mod bytes;
 mod joint;
 pub mod late;
@@ -290,7 +291,7 @@ impl<B: Bytes> Channel<B> {
         let ring = &self.rings[from as usize];
         let header = ring.peek();
         if let Some(number) = header.and_then(|header| packet::brings(ring, header)) {
-            self.out[from as usize].shuttles.came(number);
+            self.out[from as usize].has_come(number, ring.word(0));
         }
         self.leave(from, header.map_or(0, packet::outside));
     }
@@ -370,7 +371,7 @@ impl<B: Bytes> Channel<B> {
     #[inline]
     pub fn leave_part(&mut self, from: u32, part: &Part) {
         if let Some(number) = part.brings() {
-            self.out[from as usize].shuttles.came(number);
+            self.out[from as usize].has_come(number, part.total);
         }
         self.leave(from, part.outside());
     }

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::asked::Ask;
+use super::awaited::Awaited;
 use super::late::{Lateness, Level};
 use super::metering::Short;
 use super::offers::{Offers, Open};
@@ -39,8 +40,12 @@ pub(super) struct Out<B> {
     pub(super) shuttles: Shuttles,
     /// How this rank's copies to the ring and to cells for this receiver are made.
     pub(super) stores: Stores,
-    /// Bytes of large messages that blocking calls have sent there.
-    pub(super) blocking: u64,
+    /// Bytes of the last message that came by one.
+    pub(super) came: u64,
+    /// Whether long messages wait for one that comes.
+    pub(super) awaited: Awaited,
+    /// Bytes of large messages that were sent there.
+    pub(super) large: u64,
     /// The receiver is dead: nothing is sent any more.
     closed: bool,
     /// Control records that found the ring full; they go before messages.
@@ -114,7 +119,9 @@ impl<B: Bytes> Channel<B> {
             // SAFETY: as above; of two ranks the lower one begins with the first shuttle.
             shuttles: unsafe { Shuttles::new(segment.shuttles(me, to), (me > to).into()) },
             stores: Stores::new(settings.stream_min, ticks),
-            blocking: 0,
+            came: 0,
+            awaited: Awaited::default(),
+            large: 0,
             closed: false,
             controls: VecDeque::new(),
             messages: VecDeque::new(),

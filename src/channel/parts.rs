@@ -10,12 +10,11 @@
 
 use super::outgoing::Outgoing;
 use super::packet::{Record, kind};
-use super::plan::MADE;
 use super::{Bytes, Channel, Fault};
 use crate::shm::ring::Junk;
 use crate::shm::shuttle::Number;
 use crate::shm::stores::Stores;
-use crate::sys::{copy, futex};
+use crate::sys::{clock, copy, futex};
 use std::ptr::NonNull;
 
 /// Bytes of a part, in least parts (`NEARMPI_RING_PART`): half of a short message but two at most, a quarter of a
@@ -159,10 +158,9 @@ impl<B: Bytes> Channel<B> {
         }
     }
 
-    /// Whether a message of `len` bytes, in a row or not, for which the program waits or not (`blocking`), goes by shuttle if it is
-    /// sent now: any for which it waits, others as long as the pages of a shuttle are made for whatever comes.
-    pub(super) fn goes_by_shuttle(&mut self, to: u32, (len, in_a_row): (usize, bool), blocking: bool) -> bool {
-        (blocking || len <= MADE) && self.overlaps(len) && self.out[to as usize].messages.is_empty() && {
+    /// Whether a message of `len` bytes, in a row or not, goes by shuttle if it is sent now.
+    pub(super) fn goes_by_shuttle(&mut self, to: u32, len: usize, in_a_row: bool) -> bool {
+        self.overlaps(len) && self.out[to as usize].messages.is_empty() && {
             let part = self.part_of(len, in_a_row) as u32;
             self.has_shuttle(to, len, part) == Ok(true)
         }
@@ -171,15 +169,26 @@ impl<B: Bytes> Channel<B> {
     /// Whether a message of `len` bytes in parts of `part`, before which none waits, could go by shuttle now, all of it.
     fn has_shuttle(&mut self, to: u32, len: usize, part: u32) -> Result<bool, Fault> {
         let out = &mut self.out[to as usize];
-        let goes = self.part > 0
-            && len as u64 <= self.settings.shuttle_max
-            && out.shuttles.takes(len)
-            && out.is_worth_pages(len);
-        if !goes {
+        let may = self.part > 0 && len as u64 <= self.settings.shuttle_max && out.is_worth_pages(len);
+        if !may || !out.shuttles.takes(len) {
             return Ok(false);
         }
         let slots = (len as u32).div_ceil(part);
         out.producer.has_slots(slots).map_err(|Junk| Fault { from: to })
+    }
+
+    /// Whether a message of `len` bytes, before which none waits and for which no shuttle is here, waits for one: the first of
+    /// several that are queued or offered, for a single one has gone by the ring when its sender looks at what comes.
+    fn awaits_shuttle(&mut self, to: u32, len: usize) -> bool {
+        let settings = &self.settings;
+        let out = &mut self.out[to as usize];
+        let bytes = settings.shuttle_await..=settings.shuttle_max;
+        let several = !out.messages.is_empty() || self.ways[to as usize].several_under_way(len);
+        several
+            && bytes.contains(&(len as u64))
+            && out.is_worth_pages(len)
+            && out.shuttles.may_come(len)
+            && out.awaited.waits(len, clock::nanoseconds)
     }
 
     /// The shuttle that such a message goes by, if there is one: the caller, who has looked that none waits before it, sends it away.
@@ -208,9 +217,12 @@ impl<B: Bytes> Channel<B> {
         let part = self.part_of(message.end, message.buffer.in_a_row().is_some());
         // With all the slots that it needs it is sent whole, here and now.
         let shuttle = match message.position {
-            0 if message.end <= MADE => self.shuttle_for(to, message.end, part as u32)?,
+            0 => self.shuttle_for(to, message.end, part as u32)?,
             _ => None,
         };
+        if message.position == 0 && shuttle.is_none() && self.awaits_shuttle(to, message.end) {
+            return Ok(false);
+        }
         while message.position < message.end {
             let out = &mut self.out[to as usize];
             if !out.producer.has_slot().map_err(fault)? {
@@ -229,6 +241,9 @@ impl<B: Bytes> Channel<B> {
                 }
             };
             let (position, len) = (message.position, len as usize);
+            if position == 0 {
+                self.out[to as usize].awaited.went(shuttle.is_some());
+            }
             let mut plain = Stores::plain();
             let stores = match shuttle {
                 Some(_) => &mut plain,
@@ -248,6 +263,7 @@ impl<B: Bytes> Channel<B> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::awaited::Awaited;
     use super::super::joint::tests::{Plain, channels};
     use super::super::outgoing::Sent;
     use super::super::{Arrival, Glance};
@@ -392,6 +408,37 @@ mod tests {
     }
 
     #[test]
+    fn the_first_of_several_messages_waits_for_a_shuttle_until_its_rank_sleeps() {
+        for comes in [true, false] {
+            let (mut low, mut high) = channels();
+            low.settings.shuttle_await = 60_000;
+            let mut bytes = vec![1u8; 60_000];
+            let message = Plain(bytes.as_mut_ptr(), bytes.len());
+            // By shuttle, as many as the ring has room for, one of which a part does, one that is to wait, one behind it.
+            let begun = (0..)
+                .find(|&ticket| low.send(1, 5, &message, ticket).unwrap() == Sent::Later)
+                .unwrap();
+            let behind = [1, 2].map(|more| low.send(1, 5, &message, begun + more));
+            assert_eq!(behind, [Ok(Sent::Later); 2]);
+            // Longer than any test takes.
+            low.out[1].awaited = Awaited::waiting(u64::MAX);
+            for _ in 0..=begun {
+                taken(&mut high, 0);
+                low.flush().unwrap();
+            }
+            assert!(high.part(0).is_none(), "nothing of it is in the ring");
+            if comes {
+                assert_eq!(high.send(0, 5, &message, 0), Ok(Sent::Done));
+                assert!(taken(&mut low, 1).2);
+            } else {
+                low.announce_sleep();
+            }
+            low.flush().unwrap();
+            assert_eq!([taken(&mut high, 0).2, taken(&mut high, 0).2], [comes, false]);
+        }
+    }
+
+    #[test]
     fn a_short_message_by_shuttle_is_a_message_like_any_other() {
         let (mut sender, mut receiver) = channels();
         let data = [7u8; 4000];
@@ -415,7 +462,7 @@ mod tests {
         (sender.settings.offer_min, sender.settings.shuttle_max) = (16_384, 0);
         let mut bytes = vec![1u8; 30_000];
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
-        while sender.plan(1, &message, true).is_none() {
+        while sender.plan(1, &message).is_none() {
             // SAFETY: the message has so many bytes.
             assert_eq!(unsafe { sender.push_parts(1, 5, message.0, message.1) }, Ok(true));
         }
@@ -427,7 +474,7 @@ mod tests {
             receiver.leave(0, len);
         }
         assert!(unread <= ring / fraction + 30_000, "{unread} of {ring}");
-        assert!(sender.plan(1, &message, true).is_none(), "all have been read");
+        assert!(sender.plan(1, &message).is_none(), "all have been read");
     }
 
     #[test]

@@ -10,20 +10,33 @@ use super::ways::{self, Choice};
 use super::{Bytes, Channel};
 use crate::shm::pool::Name;
 use crate::shm::profile::What;
+use crate::shm::shuttle::Number;
 use crate::sys::topology::Place;
 use crate::sys::{clock, cpu};
 use std::sync::atomic::Ordering;
 
 /// A shuttle's first bytes, whose pages are made for whatever comes.
 pub(super) const MADE: usize = 256 << 10;
-/// A longer one is made when blocking calls have sent so many times its bytes: making its pages costs ten messages that fill it, of
+/// A longer one is made when so many times its bytes have been sent: making its pages costs ten messages that fill it, of
 /// each of which it saves 5 to 15%.
 const PAGES_AFTER: u64 = 64;
 
 impl<B> Out<B> {
+    /// A message of `len` bytes came by shuttle `number`, and has been copied out.
+    #[inline]
+    pub(super) fn has_come(&mut self, number: Number, len: u64) {
+        self.shuttles.came(number);
+        self.came = len;
+    }
+
+    /// Whether the receiver sends messages like one of `len` bytes by shuttle and has none left, since none was given back.
+    fn owes(&self, len: usize) -> bool {
+        self.shuttles.are_all_here() && ways::class_of(self.came as usize) == ways::class_of(len)
+    }
+
     /// Whether the shuttles' pages for a message of `len` bytes are there, or enough has been sent to make them.
     pub(super) fn is_worth_pages(&self, len: usize) -> bool {
-        len <= MADE || self.blocking / PAGES_AFTER >= len as u64
+        len <= MADE || self.large / PAGES_AFTER >= len as u64
     }
 }
 
@@ -34,10 +47,9 @@ fn far(mine: &Place, theirs: &Place) -> bool {
 }
 
 impl<B: Bytes> Channel<B> {
-    /// How a message to `to` waits for its receiver and then travels; `None` when it goes by value at once. `blocking`: the program
-    /// waits until it is sent.
+    /// How a message to `to` waits for its receiver and then travels; `None` when it goes by value at once.
     #[inline]
-    pub fn plan(&mut self, to: u32, buffer: &B, blocking: bool) -> Option<Way> {
+    pub fn plan(&mut self, to: u32, buffer: &B) -> Option<Way> {
         let len = buffer.len();
         let least = self.settings.one_copy_min.min(self.settings.offer_min);
         if (len as u64) < least * self.settings.far / 100 {
@@ -48,20 +60,18 @@ impl<B: Bytes> Channel<B> {
             self.habits = Default::default();
         }
         let in_a_row = buffer.in_a_row().is_some();
-        if blocking {
-            let out = &mut self.out[to as usize];
-            let before = out.is_worth_pages(len);
-            out.blocking = out.blocking.saturating_add(len as u64);
-            if !before && out.is_worth_pages(len) {
-                self.ways[to as usize].forget(len);
-                self.habits[ways::class_of(len)] = None;
-            }
+        let out = &mut self.out[to as usize];
+        let before = out.is_worth_pages(len);
+        out.large = out.large.saturating_add(len as u64);
+        if !before && out.is_worth_pages(len) {
+            self.ways[to as usize].forget(len);
+            self.habits[ways::class_of(len)] = None;
         }
-        let way = self.way(to, len, in_a_row, blocking);
-        self.waits(to, (len, in_a_row), way, blocking).then_some(way)
+        let way = self.way(to, len, in_a_row);
+        self.waits(to, (len, in_a_row), way).then_some(way)
     }
 
-    fn way(&mut self, to: u32, len: usize, in_a_row: bool, blocking: bool) -> Way {
+    fn way(&mut self, to: u32, len: usize, in_a_row: bool) -> Way {
         let one_copy_min = self.scaled(to, self.settings.one_copy_min);
         let join_min = self.scaled(to, self.settings.join_min);
         let at_hand = in_a_row && self.settings.one_copy != 0 && to != self.me;
@@ -73,16 +83,16 @@ impl<B: Bytes> Channel<B> {
             4 if len < one_copy_min => Way::Cells,
             4 if len < join_min => Way::Pull,
             4 => Way::Join,
-            _ => self.learnt_way(to, (len, blocking), one_copy_min, join_min),
+            _ => self.learnt_way(to, len, one_copy_min, join_min),
         }
     }
 
     /// Where learning has a choice: below `join_min` / 8 both sides are never worth it, above twice `join_min` one
     /// side alone never is. What could go by shuttle begins with that, also when it has just become worth the shuttle's pages.
-    fn learnt_way(&mut self, to: u32, (len, blocking): (usize, bool), one_copy_min: usize, join_min: usize) -> Way {
+    fn learnt_way(&mut self, to: u32, len: usize, one_copy_min: usize, join_min: usize) -> Way {
         let pull = len >= one_copy_min && len < 2 * join_min;
         let join = len >= join_min / 8;
-        let by_shuttle = self.goes_by_shuttle(to, (len, true), blocking);
+        let by_shuttle = self.goes_by_shuttle(to, len, true);
         let guess = match len {
             _ if join && 2 * len >= join_min && !by_shuttle => Way::Join,
             _ => Way::Cells,
@@ -96,6 +106,7 @@ impl<B: Bytes> Channel<B> {
         let ways = &mut self.ways[to as usize];
         let before = ways.settled(len);
         let way = ways.choose(len, choice, quiet, clock::nanoseconds);
+        let is_settled = ways.settled(len).is_some();
         if let Some(settled) = ways.settled(len) {
             self.habits[ways::class_of(len)] = Some(settled);
             if let (None, Some(meter)) = (before, self.meter()) {
@@ -107,7 +118,11 @@ impl<B: Bytes> Channel<B> {
                 meter.event(what, to, ways::least(len));
             }
         }
-        way
+        // Who finds out alone what shuttles are worth soon has none, unless the other one answers in kind.
+        match is_settled {
+            true if by_shuttle && self.out[to as usize].owes(len) => Way::Cells,
+            _ => way,
+        }
     }
 
     /// Finds out, the first time, how far away `to` is.
@@ -133,6 +148,8 @@ impl<B: Bytes> Channel<B> {
 #[cfg(test)]
 mod tests {
     use super::super::joint::tests::{Plain, channels};
+    use super::super::outgoing::Sent;
+    use super::super::ways::Ways;
     use super::*;
 
     #[test]
@@ -157,15 +174,30 @@ mod tests {
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
         for turn in 0..PAGES_AFTER {
             assert_eq!(
-                low.plan(1, &message, true).is_some(),
+                low.plan(1, &message).is_some(),
                 turn + 1 < PAGES_AFTER,
                 "message {turn}"
             );
         }
-        assert!(low.plan(1, &message, false).is_some(), "nobody waits for it");
+        assert!(low.plan(1, &message).is_none());
         let short = Plain(bytes.as_mut_ptr(), MADE);
         let (mut low, _high) = channels();
-        assert!(low.plan(1, &short, true).is_none(), "those pages are made anyway");
+        assert!(low.plan(1, &short).is_none(), "those pages are made anyway");
+    }
+
+    #[test]
+    fn who_copies_once_answers_by_shuttle_what_came_by_shuttle() {
+        let (mut low, _high) = channels();
+        let mut bytes = vec![1u8; 200_000];
+        let message = Plain(bytes.as_mut_ptr(), bytes.len());
+        low.ways[1] = Ways::settled_on(200_000, Way::Pull);
+        assert_eq!(low.plan(1, &message), Some(Way::Pull));
+        low.out[1].has_come(1, 20_000);
+        assert_eq!(low.plan(1, &message), Some(Way::Pull), "that was another length");
+        low.out[1].came = 150_000;
+        assert_eq!(low.plan(1, &message), None);
+        assert_eq!(low.send(1, 5, &message, 0), Ok(Sent::Done));
+        assert_eq!(low.plan(1, &message), Some(Way::Pull), "the other one has one again");
     }
 
     #[test]
@@ -179,10 +211,10 @@ mod tests {
         let mut bytes = vec![0u8; 60_000];
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
         sender.far[1] = Some(false);
-        assert_eq!(sender.plan(1, &message, true), None);
+        assert_eq!(sender.plan(1, &message), None);
         sender.far[1] = Some(true);
-        assert!(sender.plan(1, &message, true).is_some());
+        assert!(sender.plan(1, &message).is_some());
         sender.settings.far = 100;
-        assert_eq!(sender.plan(1, &message, true), None);
+        assert_eq!(sender.plan(1, &message), None);
     }
 }

@@ -177,6 +177,17 @@ impl Ways {
         }
     }
 
+    /// Ways of which `way` has been settled for messages of about `len` bytes.
+    #[cfg(test)]
+    pub fn settled_on(len: usize, way: Way) -> Ways {
+        let mut classes = vec![Class::UNUSED; CLASSES];
+        (classes[class_of(len)].way, classes[class_of(len)].phase) = (way, Phase::Settled { left: 1000 });
+        Ways {
+            classes,
+            ..Ways::default()
+        }
+    }
+
     /// Another kind of way has become possible for messages of about `len` bytes: all is learnt anew.
     pub fn forget(&mut self, len: usize) {
         if let Some(class) = self.classes.get_mut(class_of(len)) {
@@ -216,6 +227,16 @@ impl Ways {
     /// has been chosen by learning.
     pub fn under_way(&self, len: usize) -> bool {
         self.classes.iter().skip(class_of(len)).any(|class| class.open > 0)
+    }
+
+    /// Whether these are several.
+    pub fn several_under_way(&self, len: usize) -> bool {
+        self.classes
+            .iter()
+            .skip(class_of(len))
+            .map(|class| class.open)
+            .sum::<u32>()
+            > 1
     }
 
     /// The last bytes of a message of `len` bytes lie in this cell.

@@ -328,6 +328,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 0 => Some(Ok(())),
                 len if len > table.reduce_scatter.shown => (table.reduce_scatter.offers(len))
                     .then(|| long_reductions::reduce_scatter(hold, at(signature), &elements, block)),
+                _ if size == 2 => Some(reductions::reduce_scatter_of_two(hold, at(signature), &elements, block)),
                 _ => Some(reductions::reduce_scatter(hold, at(signature), &elements, block)),
             }
         }

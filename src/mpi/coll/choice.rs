@@ -77,7 +77,7 @@ pub struct Table {
     pub reduce: Row,
     /// `MPI_Allreduce`, in pieces.
     pub allreduce: Row,
-    /// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`, by the bytes of all blocks.
+    /// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`, by the bytes of all blocks; of two ranks in pieces.
     pub reduce_scatter: Row,
     /// `MPI_Scan` and `MPI_Exscan`, in pieces.
     pub scan: Row,
@@ -109,8 +109,12 @@ impl Table {
         let direct = near.min(settings.board_direct as usize);
         // What is shown in one turn to ranks that all wait for it.
         let at_once = near.saturating_mul(4).min(AT_ONCE);
-        // Of two ranks each shows only what the other one reduces.
-        let scattered = if size <= 2 { at_once.saturating_mul(2) } else { at_once };
+        // Of two ranks each shows only what the other one reduces, in pieces.
+        let scattered = match size {
+            0..=2 if any == ANY => ANY,
+            0..=2 => at_once.saturating_mul(2),
+            _ => at_once,
+        };
         // Each turn costs ranks that share CPUs a change of place.
         let wide = if crowded { at_once } else { near };
         let row = |shown, offered| Row {
@@ -348,7 +352,7 @@ mod tests {
         assert_eq!((two.reduce.shown, three.reduce.shown), (ANY, 1 << 20));
         assert_eq!((two.gather.shown, three.gather.shown), (1 << 22, 1 << 18));
         let scattered = |table: Table| table.reduce_scatter.shown;
-        assert_eq!((scattered(two), scattered(three)), (1 << 19, 1 << 18));
+        assert_eq!((scattered(two), scattered(three)), (ANY, 1 << 18));
     }
 
     #[test]

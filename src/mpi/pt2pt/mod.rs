@@ -132,7 +132,7 @@ pub fn send_whole(
     }
     let (to, envelope) = address(comm, plane, dest, tag);
     let channel = &mut hold.engine.channel;
-    let way = channel.plan(to, buffer, true);
+    let way = channel.plan(to, buffer);
     if let (None, Layout::Bytes(len)) = (way, &buffer.layout)
         // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
         && unsafe { channel.push_long(to, envelope.0, buffer.address, *len) }.map_err(fault)?
@@ -263,7 +263,7 @@ fn start_send(
     state.check_peer(comm, plane, Some(dest))?;
     let envelope = Envelope::new(comm.context_on(plane), comm.rank, tag).0;
     let channel = &mut state.engine.channel;
-    let plan = plan.unwrap_or_else(|| channel.plan(to, buffer, false));
+    let plan = plan.unwrap_or_else(|| channel.plan(to, buffer));
     if mode == Mode::Synchronous || plan.is_some() {
         let way = plan.unwrap_or(Way::Cells);
         let synchronous = mode == Mode::Synchronous;

@@ -138,7 +138,10 @@ impl<'a> Elements<'a> {
         let mut right: Option<View> = Some(view);
         for rank in (0..last).rev() {
             let left = self.view(hold, turn, rank, first, &part)?;
-            self.combine(hold, turn, (left, right.take()), (start, count), to)?;
+            let right = right.take();
+            let both = [left.from, right.map_or(left.from, |right| right.from)];
+            let own = both.into_iter().position(|rank| self.is_overwritten(turn, rank));
+            self.combine(hold, (left, right), own, (start, count), to)?;
         }
         Ok(())
     }
@@ -184,12 +187,12 @@ impl<'a> Elements<'a> {
         rank == turn.comm.rank && self.send.is_none() && (turn.swap.is_some() || turn.passes)
     }
 
-    /// `to = left op right`, or `to = left op to`.
+    /// `to = left op right`, or `to = left op to`; the result overwrites the operand number `own`, if any.
     fn combine(
         &self,
         hold: &mut Hold,
-        turn: &Turn,
         (left, right): (View, Option<View>),
+        own: Option<usize>,
         (start, count): Part,
         to: *mut u8,
     ) -> Result<()> {
@@ -201,10 +204,7 @@ impl<'a> Elements<'a> {
             return unsafe { op.reduce(hold, datatype, handle, at, to, count) };
         };
         let both = [at, right.data.wrapping_add(start)];
-        let Some(own) = [left.from, right.from]
-            .iter()
-            .position(|&rank| self.is_overwritten(turn, rank))
-        else {
+        let Some(own) = own else {
             // SAFETY: as above; what this rank has in place has been shown and is read from there.
             return unsafe { op.reduce_apart(hold, datatype, handle, both.into(), to, count) };
         };
@@ -318,6 +318,48 @@ pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: im
     elements.reduce(hold, &turn, at.comm.size() - 1, mine, elements.recv, block)?;
     turn.seen_all();
     turn.finish(hold);
+    Ok(())
+}
+
+/// As [`reduce_scatter`], of two ranks, in pieces: each shows what the other one reduces, and reads its own operand where it
+/// lies. Cost: as many bytes shown and read by each rank as the other one and it reduce, a turn for each piece of the longer block.
+///
+/// # Errors
+/// As [`allreduce`].
+pub fn reduce_scatter_of_two(
+    hold: &mut Hold,
+    at: Where,
+    elements: &Elements,
+    block: impl Fn(u32) -> Part,
+) -> Result<()> {
+    let (me, other) = (at.comm.rank, 1 - at.comm.rank);
+    let each = (at.near * SHARED / elements.extent.max(1)).max(1);
+    let longest = block(me).1.max(block(other).1);
+    for done in (0..longest).step_by(each) {
+        let piece = |rank| {
+            let (first, count) = block(rank);
+            let done = done.min(count);
+            elements.piece((first + done, each.min(count - done)))
+        };
+        let turn = at.exchange();
+        // In place, what it shows is not overwritten by results before this turn's.
+        turn.show(hold, &piece(other).operand())?;
+        let mine = piece(me);
+        let own = View {
+            data: mine.operand().address,
+            len: mine.size(),
+            far: None,
+            from: me,
+        };
+        let theirs = turn.see(hold, other, Some(own.len))?;
+        let both = if me == 0 { (own, theirs) } else { (theirs, own) };
+        let overwritten = elements.send.is_none().then_some(me as usize);
+        let to = elements.result(done, mine.count).address;
+        elements.combine(hold, (both.0, Some(both.1)), overwritten, (0, mine.count), to)?;
+        turn.count(hold, other, own.len);
+        turn.seen_all();
+        turn.finish(hold);
+    }
     Ok(())
 }
 
