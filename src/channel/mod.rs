@@ -5,7 +5,6 @@
 //! one copy; it receives as [`Arrival`]s that the caller takes from [`Channel::poll`] one by one.
 
 mod asked;
-mod awaited;
 pub mod bytes;
 mod joint;
 pub mod late;

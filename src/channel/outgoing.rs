@@ -6,7 +6,6 @@
 #![allow(unsafe_code)]
 
 use super::asked::Ask;
-use super::awaited::Awaited;
 use super::late::{Lateness, Level};
 use super::metering::Short;
 use super::offers::{Offers, Open};
@@ -42,8 +41,6 @@ pub(super) struct Out<B> {
     pub(super) stores: Stores,
     /// Bytes of the last message that came by one.
     pub(super) came: u64,
-    /// Whether long messages wait for one that comes.
-    pub(super) awaited: Awaited,
     /// Bytes of large messages that were sent there.
     pub(super) large: u64,
     /// The receiver is dead: nothing is sent any more.
@@ -120,7 +117,6 @@ impl<B: Bytes> Channel<B> {
             shuttles: unsafe { Shuttles::new(segment.shuttles(me, to), (me > to).into()) },
             stores: Stores::new(settings.stream_min, ticks),
             came: 0,
-            awaited: Awaited::default(),
             large: 0,
             closed: false,
             controls: VecDeque::new(),

@@ -14,7 +14,7 @@ use super::{Bytes, Channel, Fault};
 use crate::shm::ring::Junk;
 use crate::shm::shuttle::Number;
 use crate::shm::stores::Stores;
-use crate::sys::{clock, copy, futex};
+use crate::sys::{copy, futex};
 use std::ptr::NonNull;
 
 /// Bytes of a part, in least parts (`NEARMPI_RING_PART`): half of a short message but two at most, a quarter of a
@@ -177,20 +177,6 @@ impl<B: Bytes> Channel<B> {
         out.producer.has_slots(slots).map_err(|Junk| Fault { from: to })
     }
 
-    /// Whether a message of `len` bytes, before which none waits and for which no shuttle is here, waits for one: the first of
-    /// several that are queued or offered, for a single one has gone by the ring when its sender looks at what comes.
-    fn awaits_shuttle(&mut self, to: u32, len: usize) -> bool {
-        let settings = &self.settings;
-        let out = &mut self.out[to as usize];
-        let bytes = settings.shuttle_await..=settings.shuttle_max;
-        let several = !out.messages.is_empty() || self.ways[to as usize].several_under_way(len);
-        several
-            && bytes.contains(&(len as u64))
-            && out.is_worth_pages(len)
-            && out.shuttles.may_come(len)
-            && out.awaited.waits(len, clock::nanoseconds)
-    }
-
     /// The shuttle that such a message goes by, if there is one: the caller, who has looked that none waits before it, sends it away.
     pub(super) fn shuttle_for(
         &mut self,
@@ -220,9 +206,6 @@ impl<B: Bytes> Channel<B> {
             0 => self.shuttle_for(to, message.end, part as u32)?,
             _ => None,
         };
-        if message.position == 0 && shuttle.is_none() && self.awaits_shuttle(to, message.end) {
-            return Ok(false);
-        }
         while message.position < message.end {
             let out = &mut self.out[to as usize];
             if !out.producer.has_slot().map_err(fault)? {
@@ -241,9 +224,6 @@ impl<B: Bytes> Channel<B> {
                 }
             };
             let (position, len) = (message.position, len as usize);
-            if position == 0 {
-                self.out[to as usize].awaited.went(shuttle.is_some());
-            }
             let mut plain = Stores::plain();
             let stores = match shuttle {
                 Some(_) => &mut plain,
@@ -263,7 +243,6 @@ impl<B: Bytes> Channel<B> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::awaited::Awaited;
     use super::super::joint::tests::{Plain, channels};
     use super::super::outgoing::Sent;
     use super::super::{Arrival, Glance};
@@ -405,37 +384,6 @@ mod tests {
             .collect();
         assert_eq!(came.iter().filter(|&&shuttle| shuttle).count(), 2, "{came:?}");
         assert!(came[0] && came[sent as usize + 1]);
-    }
-
-    #[test]
-    fn the_first_of_several_messages_waits_for_a_shuttle_until_its_rank_sleeps() {
-        for comes in [true, false] {
-            let (mut low, mut high) = channels();
-            low.settings.shuttle_await = 60_000;
-            let mut bytes = vec![1u8; 60_000];
-            let message = Plain(bytes.as_mut_ptr(), bytes.len());
-            // By shuttle, as many as the ring has room for, one of which a part does, one that is to wait, one behind it.
-            let begun = (0..)
-                .find(|&ticket| low.send(1, 5, &message, ticket).unwrap() == Sent::Later)
-                .unwrap();
-            let behind = [1, 2].map(|more| low.send(1, 5, &message, begun + more));
-            assert_eq!(behind, [Ok(Sent::Later); 2]);
-            // Longer than any test takes.
-            low.out[1].awaited = Awaited::waiting(u64::MAX);
-            for _ in 0..=begun {
-                taken(&mut high, 0);
-                low.flush().unwrap();
-            }
-            assert!(high.part(0).is_none(), "nothing of it is in the ring");
-            if comes {
-                assert_eq!(high.send(0, 5, &message, 0), Ok(Sent::Done));
-                assert!(taken(&mut low, 1).2);
-            } else {
-                low.announce_sleep();
-            }
-            low.flush().unwrap();
-            assert_eq!([taken(&mut high, 0).2, taken(&mut high, 0).2], [comes, false]);
-        }
     }
 
     #[test]

@@ -190,7 +190,6 @@ impl<B: Bytes> Channel<B> {
     /// then says [`Channel::awake`] unless another of its threads sleeps on.
     pub fn announce_sleep(&mut self) -> Bed {
         self.counters.sleeps += 1;
-        self.out.iter_mut().for_each(|out| out.awaited.give_up());
         self.tell_counters();
         let bell = &self.segment.rank(self.me).bell;
         let ticket = bell.announce(|| match self.barriers {

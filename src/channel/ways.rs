@@ -229,16 +229,6 @@ impl Ways {
         self.classes.iter().skip(class_of(len)).any(|class| class.open > 0)
     }
 
-    /// Whether these are several.
-    pub fn several_under_way(&self, len: usize) -> bool {
-        self.classes
-            .iter()
-            .skip(class_of(len))
-            .map(|class| class.open)
-            .sum::<u32>()
-            > 1
-    }
-
     /// The last bytes of a message of `len` bytes lie in this cell.
     pub fn filled(&mut self, len: usize, cell: Name) {
         if let Some(class) = self.classes.get_mut(class_of(len)) {

@@ -66,12 +66,6 @@ impl Shuttles {
         usize::from(self.count) == SHUTTLES
     }
 
-    /// Whether one that could take a message of `len` bytes is not here, but may come.
-    #[inline]
-    pub fn may_come(&self, len: usize) -> bool {
-        self.count == 0 && len <= self.place.bytes
-    }
-
     /// The shuttle that came last, for a message of `len` bytes; the caller sends it away.
     #[inline]
     pub fn take(&mut self, len: usize) -> Option<(Number, NonNull<u8>)> {

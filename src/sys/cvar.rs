@@ -106,8 +106,6 @@ cvars! {
         "bytes up to which a message may take memory that goes back and forth between two ranks with their messages (at most 4 MiB with two ranks, 2 with four, 1 with eight, none with more); 0: none";
     shuttle_min "SHUTTLE_MIN" 2048 1..=1073741824
         "bytes from which a message in a row goes that way rather than through the pair's ring";
-    shuttle_await "SHUTTLE_AWAIT" 65536 1..=1099511627776
-        "bytes from which the first of several messages that are queued lets its receiver bring such memory, for the time of a copy, where that has paid";
     shuttle_own "SHUTTLE_OWN" 16384 0..=1073741824
         "bytes up to which the receiver of a message that has come that way fetches its lines for writing";
     stream_min "STREAM_MIN" 2048 0..=1073741824
