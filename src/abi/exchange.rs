@@ -97,7 +97,7 @@ fn leave(
     let (Some(to), Some(from), ..=LEAVES_MAX) = (to, from, out.len()) else {
         return Ok(Err(None));
     };
-    let sent = pt2pt::send_whole(hold, comm, Plane::PointToPoint, out, to, tag)?;
+    let sent = pt2pt::send_whole(hold, comm, Plane::PointToPoint, out, (to, tag), false)?;
     Ok(sent.map(|()| from))
 }
 

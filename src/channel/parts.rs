@@ -95,7 +95,7 @@ impl<B: Bytes> Channel<B> {
     /// As [`Channel::push_row`].
     #[inline(never)]
     pub unsafe fn push_parts(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
-        match len > self.row_max {
+        match len > self.row_max || self.learns(len) {
             true => Ok(false),
             // SAFETY: the caller's promise.
             false => unsafe { self.push_long(to, envelope, data, len) },
@@ -248,6 +248,7 @@ mod tests {
     use super::super::{Arrival, Glance};
     use super::*;
     use crate::shm::segment::Segment;
+    use crate::sys::clock::Ticks;
     use crate::sys::cvar::Settings;
     use std::sync::Arc;
 
@@ -256,7 +257,7 @@ mod tests {
         let (mut sender, mut receiver) = channels();
         let message: Vec<u8> = (0..30_000).map(|at| ((at * 7) >> 4) as u8).collect();
         // SAFETY: the message has so many bytes.
-        let sent = unsafe { sender.push_parts(1, 5, message.as_ptr(), message.len()) };
+        let sent = unsafe { sender.push_long(1, 5, message.as_ptr(), message.len()) };
         assert_eq!(sent, Ok(true));
         let mut read = Vec::new();
         for turn in 0..4 {
@@ -362,6 +363,27 @@ mod tests {
     }
 
     #[test]
+    fn rings_and_cells_are_written_by_the_receivers_own_stores_and_shuttles_are_not() {
+        let (mut sender, _receiver) = channels();
+        sender.settings.shuttle_max = 0;
+        let mut bytes = vec![1u8; 40_000];
+        let at = bytes.as_mut_ptr();
+        let made = |sender: &mut Channel<Plain>, len: usize| {
+            sender.out[1].stores = Stores::new(1, Ticks::best());
+            let before = sender.out[1].stores.until_trial();
+            assert_eq!(sender.send(1, 5, &Plain(at, len), 0), Ok(Sent::Done));
+            before - sender.out[1].stores.until_trial()
+        };
+        assert_eq!(made(&mut sender, 4_000), 1, "whole in the ring");
+        let part = sender.part;
+        assert!(part > 0 && made(&mut sender, 40_000) > 1, "in parts");
+        sender.part = 0;
+        assert_eq!(made(&mut sender, 40_000), 5, "cells of 8 KiB");
+        (sender.part, sender.settings.shuttle_max) = (part, 1 << 20);
+        assert_eq!(made(&mut sender, 40_000), 0, "by shuttle");
+    }
+
+    #[test]
     fn a_message_that_had_to_wait_goes_by_the_shuttle_that_came_meanwhile() {
         let (mut low, mut high) = channels();
         let mut bytes = vec![1u8; 60_000];
@@ -412,7 +434,7 @@ mod tests {
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
         while sender.plan(1, &message).is_none() {
             // SAFETY: the message has so many bytes.
-            assert_eq!(unsafe { sender.push_parts(1, 5, message.0, message.1) }, Ok(true));
+            assert_eq!(unsafe { sender.push_long(1, 5, message.0, message.1) }, Ok(true));
         }
         let (ring, fraction) = (sender.segment.layout().bytes, sender.settings.credit_fraction as usize);
         let parts = |receiver: &Channel<Plain>| receiver.part(0).map(|(_, part)| part.len);
@@ -431,7 +453,7 @@ mod tests {
         sender.settings.shuttle_max = 0;
         let message = vec![1u8; 30_000];
         // SAFETY: the message has so many bytes.
-        let mut push = || unsafe { sender.push_parts(1, 5, message.as_ptr(), message.len()) };
+        let mut push = || unsafe { sender.push_long(1, 5, message.as_ptr(), message.len()) };
         let sent = (0..10).filter(|_| push() == Ok(true)).count();
         let ring = receiver.segment.layout().bytes;
         assert!(sent > 0 && sent * message.len() <= ring && (sent + 2) * message.len() > ring);

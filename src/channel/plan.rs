@@ -20,6 +20,8 @@ pub(super) const MADE: usize = 256 << 10;
 /// A longer one is made when so many times its bytes have been sent: making its pages costs ten messages that fill it, of
 /// each of which it saves 5 to 15%.
 const PAGES_AFTER: u64 = 64;
+/// A blocking send may be copied once from this part of `NEARMPI_ONE_COPY_MIN` on.
+const AWAITED: u64 = 2;
 
 impl<B> Out<B> {
     /// A message of `len` bytes came by shuttle `number`, and has been copied out.
@@ -50,8 +52,26 @@ impl<B: Bytes> Channel<B> {
     /// How a message to `to` waits for its receiver and then travels; `None` when it goes by value at once.
     #[inline]
     pub fn plan(&mut self, to: u32, buffer: &B) -> Option<Way> {
+        self.plan_from(to, buffer, self.settings.one_copy_min)
+    }
+
+    /// As [`Channel::plan`], a message whose sender waits until it is over, and for which [`Channel::learns`].
+    pub fn plan_awaited(&mut self, to: u32, buffer: &B) -> Option<Way> {
+        self.plan_from(to, buffer, self.settings.one_copy_min / AWAITED)
+    }
+
+    /// Whether there is a choice of ways for `len` bytes in a row, which are short enough for [`Channel::push_row`], if their
+    /// sender waits until they are gone. In a window one copy of so few gains nothing.
+    #[inline]
+    pub fn learns(&self, len: usize) -> bool {
+        let least = self.settings.one_copy_min / AWAITED;
+        self.overlaps(len) && len as u64 >= least && self.settings.one_copy != 0
+    }
+
+    #[inline]
+    fn plan_from(&mut self, to: u32, buffer: &B, one_copy_min: u64) -> Option<Way> {
         let len = buffer.len();
-        let least = self.settings.one_copy_min.min(self.settings.offer_min);
+        let least = one_copy_min.min(self.settings.offer_min);
         if (len as u64) < least * self.settings.far / 100 {
             return None;
         }
@@ -67,12 +87,12 @@ impl<B: Bytes> Channel<B> {
             self.ways[to as usize].forget(len);
             self.habits[ways::class_of(len)] = None;
         }
-        let way = self.way(to, len, in_a_row);
+        let way = self.way(to, len, in_a_row, one_copy_min);
         self.waits(to, (len, in_a_row), way).then_some(way)
     }
 
-    fn way(&mut self, to: u32, len: usize, in_a_row: bool) -> Way {
-        let one_copy_min = self.scaled(to, self.settings.one_copy_min);
+    fn way(&mut self, to: u32, len: usize, in_a_row: bool, one_copy_min: u64) -> Way {
+        let one_copy_min = self.scaled(to, one_copy_min);
         let join_min = self.scaled(to, self.settings.join_min);
         let at_hand = in_a_row && self.settings.one_copy != 0 && to != self.me;
         match self.settings.way {
@@ -106,11 +126,11 @@ impl<B: Bytes> Channel<B> {
         let ways = &mut self.ways[to as usize];
         let before = ways.settled(len);
         let way = ways.choose(len, choice, quiet, clock::nanoseconds);
-        let is_settled = ways.settled(len).is_some();
-        if let Some(settled) = ways.settled(len) {
-            self.habits[ways::class_of(len)] = Some(settled);
+        let settled = ways.settled(len);
+        if let Some(found) = settled {
+            self.habits[ways::class_of(len)] = settled;
             if let (None, Some(meter)) = (before, self.meter()) {
-                let what = match settled {
+                let what = match found {
                     Way::Cells => What::Cells,
                     Way::Pull => What::OneCopy,
                     Way::Join => What::Joint,
@@ -119,8 +139,8 @@ impl<B: Bytes> Channel<B> {
             }
         }
         // Who finds out alone what shuttles are worth soon has none, unless the other one answers in kind.
-        match is_settled {
-            true if by_shuttle && self.out[to as usize].owes(len) => Way::Cells,
+        match settled {
+            Some(_) if by_shuttle && self.out[to as usize].owes(len) => Way::Cells,
             _ => way,
         }
     }
@@ -183,6 +203,20 @@ mod tests {
         let short = Plain(bytes.as_mut_ptr(), MADE);
         let (mut low, _high) = channels();
         assert!(low.plan(1, &short).is_none(), "those pages are made anyway");
+    }
+
+    #[test]
+    fn a_sender_that_waits_has_a_choice_from_half_the_length_on() {
+        let (mut low, _high) = channels();
+        let least = low.settings.one_copy_min as usize;
+        let mut bytes = vec![1u8; least - 1];
+        let message = Plain(bytes.as_mut_ptr(), bytes.len());
+        assert!(low.learns(least / 2) && !low.learns(least / 2 - 1));
+        assert_eq!(low.plan(1, &message), None, "others go through the ring");
+        low.ways[1] = Ways::settled_on(least - 1, Way::Pull);
+        assert_eq!(low.plan_awaited(1, &message), Some(Way::Pull));
+        low.settings.one_copy = 0;
+        assert!(!low.learns(least - 1));
     }
 
     #[test]

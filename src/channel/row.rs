@@ -118,6 +118,8 @@ impl<B: Bytes> Channel<B> {
         };
         // SAFETY: the caller's promise; the shuttle has room for the message.
         unsafe { copy::bytes(data, room.as_ptr(), len) };
+        // Its reader begins with those.
+        cpu::hand_over(room.as_ptr(), len.min(self.settings.demote_max as usize));
         let at = (len as u64, 0, len as u32);
         self.announce(to, Record::part(kind::PART, envelope, at, Some(number)));
         self.counters.ring += 1;
@@ -158,6 +160,9 @@ impl<B: Bytes> Channel<B> {
             };
             // SAFETY: the caller's promise; the room was reserved for the whole message.
             unsafe { out.stores.copy(data, room.as_ptr(), len as usize) };
+            if len as u64 <= self.settings.demote_max {
+                cpu::hand_over(room.as_ptr(), len as usize);
+            }
             out.producer.push(Header { kind, aux: 0, len }, envelope, &[]);
             self.counters.ring += 1;
         }

@@ -70,6 +70,12 @@ impl Stores {
         self.streaming
     }
 
+    /// Copies until the next trial, to see which copies are made here.
+    #[cfg(test)]
+    pub fn until_trial(&self) -> u32 {
+        self.left
+    }
+
     /// Copies `len` bytes to shared memory; they are there before anything that is stored afterwards.
     ///
     /// # Safety

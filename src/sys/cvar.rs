@@ -71,7 +71,7 @@ cvars! {
     one_copy "ONE_COPY" 1 0..=1 job
         "1: large messages are copied once, by process_vm_readv; 0: all go through shared memory";
     one_copy_min "ONE_COPY_MIN" 32769 1..=1073741824
-        "bytes from which a message in a row may be copied once rather than through the sender's cells";
+        "bytes from which a message in a row may be copied once rather than twice, a blocking send from half of it; which is better is learnt";
     offer_min "OFFER_MIN" 65536 1..=1073741824
         "bytes from which a message waits in the sender's memory until its receive is posted, even if it will go through cells; four times that if the ring has room for it in parts";
     way "WAY" 0 0..=4
@@ -104,12 +104,14 @@ cvars! {
         "bytes after which a pair of ranks in a job of two, each with a CPU of its own, goes over to a ring of 1 MiB of bytes instead of 256 KiB, if the ring was full each time that so much had gone through; 0: never";
     shuttle_max "SHUTTLE_MAX" 4194304 0..=1073741824
         "bytes up to which a message may take memory that goes back and forth between two ranks with their messages (at most 4 MiB with two ranks, 2 with four, 1 with eight, none with more); 0: none";
-    shuttle_min "SHUTTLE_MIN" 2048 1..=1073741824
+    shuttle_min "SHUTTLE_MIN" 1024 1..=1073741824
         "bytes from which a message in a row goes that way rather than through the pair's ring";
     shuttle_own "SHUTTLE_OWN" 16384 0..=1073741824
         "bytes up to which the receiver of a message that has come that way fetches its lines for writing";
     stream_min "STREAM_MIN" 2048 0..=1073741824
         "bytes from which what is copied into memory that others read goes past the caches (non-temporal stores) where the writer needs less than two fifths of the time so; 0: never";
+    demote_max "DEMOTE_MAX" 512 0..=1073741824
+        "bytes up to which a message in the ring, and what is shown on a board up to twice that, is told to leave the writer's own caches for the shared one, where its reader finds it sooner (cldemote, where the processor knows it); 0: none";
     fetch_max "FETCH_MAX" 2048 0..=1048576
         "bytes up to which a message in the ring that was waited for is fetched all at once, with room for an answer of its size; 0: none";
     ask_max "ASK_MAX" 32768 0..=1073741824

@@ -156,11 +156,11 @@ impl Table {
         };
         if once && !always && !crowded && near >= LEAST {
             // Data that are rewritten go quicker by two copies, others by one: the ranks find out.
-            table.scatter.shown = direct / 2;
+            table.scatter.shown = direct / 4;
             for row in [&mut table.scatter, &mut table.allgather, &mut table.alltoall] {
                 row.learnt = AT_ONCE;
             }
-            (table.bcast.shown, table.bcast.learnt) = (near / 2, short);
+            (table.bcast.shown, table.bcast.learnt) = (near / 8, short);
         }
         for &operation in Operation::ALL {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!((roomy.alltoall.shown, crowded.alltoall.shown), (32768, 1 << 20));
         assert_eq!((crowded.scatter.shown, crowded.scatter.learnt), (1 << 18, 0));
         assert_eq!((roomy.alltoall.learnt, crowded.alltoall.learnt), (1 << 18, 0));
-        assert_eq!((roomy.scatter.shown, roomy.scatter.learnt), (16384, 1 << 18));
+        assert_eq!((roomy.scatter.shown, roomy.scatter.learnt), (8192, 1 << 18));
         assert_eq!((roomy.bcast.learnt, crowded.bcast.shown), (1 << 18, ANY));
     }
 
@@ -438,7 +438,7 @@ mod tests {
         assert_eq!(rule(false, 8, Operation::Barrier), "barrier@8 roomy: doubling");
         assert_eq!(
             rule(false, 8, Operation::Bcast),
-            "bcast@8 roomy: shown<=32K learnt<=256K parts"
+            "bcast@8 roomy: shown<=8K learnt<=256K parts"
         );
         assert_eq!(rule(true, 8, Operation::Bcast), "bcast@8 crowded: shown");
         let many = rule(true, 100, Operation::Allreduce);

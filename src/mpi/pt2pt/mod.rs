@@ -96,7 +96,7 @@ pub fn send(
 ) -> Result<()> {
     let mut plan = None;
     if mode != Mode::Synchronous {
-        match send_whole(hold, comm, plane, &buffer, dest, tag)? {
+        match send_whole(hold, comm, plane, &buffer, (dest, tag), true)? {
             Ok(()) => return Ok(()),
             Err(said) => plan = said,
         }
@@ -111,7 +111,7 @@ pub fn send(
 pub type Plan = Option<Option<Way>>;
 
 /// Sends a message that the program waits for, whole, here and now, if that needs no waiting and no other way is better; the plan
-/// otherwise.
+/// otherwise. `alone`: the program does nothing else meanwhile.
 ///
 /// # Errors
 /// A peer that left the protocol.
@@ -121,10 +121,11 @@ pub fn send_whole(
     comm: &Comm,
     plane: Plane,
     buffer: &Buffer,
-    dest: u32,
-    tag: i32,
+    (dest, tag): (u32, i32),
+    alone: bool,
 ) -> Result<std::result::Result<(), Plan>> {
-    if send_at_once(hold, comm, plane, buffer, dest, tag)? {
+    let learns = alone && hold.engine.channel.learns(buffer.len());
+    if !learns && send_at_once(hold, comm, plane, buffer, dest, tag)? {
         return Ok(Ok(()));
     }
     if hold.is_checking() || buffer.len() > u32::MAX as usize {
@@ -132,7 +133,10 @@ pub fn send_whole(
     }
     let (to, envelope) = address(comm, plane, dest, tag);
     let channel = &mut hold.engine.channel;
-    let way = channel.plan(to, buffer);
+    let way = match learns {
+        true => channel.plan_awaited(to, buffer),
+        false => channel.plan(to, buffer),
+    };
     if let (None, Layout::Bytes(len)) = (way, &buffer.layout)
         // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
         && unsafe { channel.push_long(to, envelope.0, buffer.address, *len) }.map_err(fault)?

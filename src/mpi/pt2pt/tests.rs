@@ -201,7 +201,7 @@ fn a_message_that_is_waited_for_leaves_before_its_receiver_comes_or_says_how_it_
                 assert!(data == pattern(len, 1));
                 continue;
             }
-            match send_whole(&mut hold, &comm, plane, &data_of, 1, 7).unwrap() {
+            match send_whole(&mut hold, &comm, plane, &data_of, (1, 7), true).unwrap() {
                 Ok(()) => {
                     assert!(whole);
                     crate::mpi::coll::barrier(&mut hold, &comm).unwrap();

@@ -60,6 +60,8 @@ pub struct Reader<'t, 'a> {
     /// What there is to say of the bytes that were offered, if their owners want to know it.
     verdict: Option<Verdict>,
     judges: bool,
+    /// Nanoseconds and bytes of what was read of what others show, if that is timed.
+    timed: Option<(u64, usize)>,
 }
 
 impl Offer {
@@ -232,6 +234,7 @@ impl<'t, 'a> Reader<'t, 'a> {
             offer,
             verdict: None,
             judges: false,
+            timed: None,
         })
     }
 
@@ -281,6 +284,16 @@ impl<'t, 'a> Reader<'t, 'a> {
         self.judges = true;
     }
 
+    /// From now on it takes the time of reading what others show.
+    pub fn times(&mut self) {
+        self.timed = Some((0, 0));
+    }
+
+    /// Nanoseconds and bytes of what others show, as far as that was timed.
+    pub fn took(&self) -> Option<(u64, usize)> {
+        self.timed.filter(|&(_, bytes)| bytes > 0)
+    }
+
     /// The bytes that lie in `room` now came from a rank's memory in so many nanoseconds.
     fn judge(&mut self, hold: &mut Hold, took: u64, (world, address): (u32, u64), (room, len): (*mut u8, usize)) {
         let mut paces = std::mem::take(&mut hold.desk.paces);
@@ -321,8 +334,13 @@ impl<'t, 'a> Reader<'t, 'a> {
             // SAFETY: the program owns the buffer.
             let from = unsafe { self.get(hold, rank, (first, len), to.address)? };
             if from != to.address.cast_const() {
+                let begin = self.timed.map(|_| clock::nanoseconds());
                 // SAFETY: as many bytes lie there; the program owns the buffer.
                 unsafe { to.unpack(0, from, len) };
+                if let (Some((spent, bytes)), Some(begin)) = (&mut self.timed, begin) {
+                    *spent += clock::nanoseconds() - begin;
+                    *bytes += len;
+                }
             }
             return Ok(());
         }

@@ -102,7 +102,8 @@ impl Where<'_> {
     }
 }
 
-/// Percent of a copy to scratch memory that two copies take, the second after the first.
+/// Percent of a copy to scratch memory that two copies take, the second after the first, where this rank does not know how long its
+/// own copies out of others' take.
 pub(super) const AFTER: u64 = 220;
 /// ... where the second goes beside the first of the next piece.
 const BESIDE: u64 = 120;
@@ -157,8 +158,11 @@ pub(super) fn take(
 ) -> Result<()> {
     let wanted = |rank| (0, room(rank).len());
     let mut reader = Reader::new(hold, turn, ranks.clone(), tabled, None, offer, wanted)?;
-    if at.learns.is_some() {
+    if let Some(learns) = at.learns {
         reader.judges();
+        if learns.timed {
+            reader.times();
+        }
     }
     // Many readers of one rank begin at different places.
     let parts = match at.comm.size() {
@@ -182,6 +186,9 @@ pub(super) fn take(
         }
     }
     reader.tell();
+    if let (Some(learns), Some((nanoseconds, bytes))) = (at.learns, reader.took()) {
+        at.boards.has_read(learns.what, learns.len, nanoseconds, bytes);
+    }
     Ok(())
 }
 

@@ -74,6 +74,7 @@ use crate::shm::stores::Stores;
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
 use crate::sys::clock::Ticks;
+use crate::sys::cpu;
 use crate::sys::selection::Operation;
 use desk::{Room, Wait};
 use learnt::Learnt;
@@ -91,6 +92,8 @@ pub use view::View;
 const GLANCES: u32 = 128;
 /// Bytes of an entry that says where data lie: an address or offset, and a number of bytes.
 const ENTRY: usize = 16;
+/// Bytes that lie in the line of a slot's or a tray's head.
+const BESIDE_HEAD: usize = 48;
 /// Why a rank may have another number of bytes than expected.
 const DIFFER: &str = "counts or datatypes differ between the ranks of the collective operation";
 /// Most bytes shown at a time: what all slots of a communicator show leaves room for others.
@@ -136,6 +139,8 @@ pub struct Boards {
     /// Bytes from which what is shown may go past this rank's caches, and how it goes.
     stream_min: usize,
     stores: RefCell<Stores>,
+    /// Bytes up to which what is shown leaves this rank's own caches.
+    demote_max: usize,
 }
 
 #[derive(Debug)]
@@ -271,6 +276,7 @@ impl Boards {
                 least => least as usize,
             },
             stores: RefCell::new(Stores::new(settings.stream_min, Ticks::best())),
+            demote_max: settings.demote_max.saturating_mul(2) as usize,
         }))
     }
 
@@ -462,6 +468,10 @@ impl<'a> Turn<'a> {
             (payload, None, Some(place))
         };
         fill(&mut Sheet { room, stores });
+        // What lies in the head's own line changes hands with it.
+        if len > BESIDE_HEAD && len <= boards.demote_max {
+            cpu::hand_over(room.wrapping_add(BESIDE_HEAD), len - BESIDE_HEAD);
+        }
         if let Some((head, mark)) = head {
             head.show(mark, note);
         }
