@@ -152,10 +152,11 @@ const JOIN_LEAST: usize = 32 << 10;
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::Arrival;
     use super::super::packet::{OfferId, Way, kind};
-    use super::super::{Arrival, Header};
     use super::*;
     use crate::shm::profile::Path;
+    use crate::shm::ring::Header;
     use crate::shm::segment::Segment;
     use crate::sys::cvar::Settings;
     use std::sync::Arc;

@@ -27,7 +27,7 @@ pub use row::Pushed;
 use crate::shm::bell::Barriers;
 use crate::shm::pool::{CELL, Pool};
 use crate::shm::profile::Path;
-use crate::shm::ring::{Consumer, Header, INLINE, Junk};
+use crate::shm::ring::{Consumer, INLINE, Junk};
 use crate::shm::segment::{Block, RankBlock, Segment};
 use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
@@ -290,7 +290,7 @@ impl<B: Bytes> Channel<B> {
         let ring = &self.rings[from as usize];
         let header = ring.peek();
         if let Some(number) = header.and_then(|header| packet::brings(ring, header)) {
-            self.out[from as usize].has_come(number, ring.word(0));
+            self.out[from as usize].shuttles.came(number);
         }
         self.leave(from, header.map_or(0, packet::outside));
     }
@@ -338,7 +338,7 @@ impl<B: Bytes> Channel<B> {
     /// its slot, or lets it be.
     #[inline(always)]
     pub fn glance(&self, from: u32) -> Glance {
-        read(&self.rings[from as usize])
+        packet::glance(&self.rings[from as usize])
     }
 
     /// As [`Channel::glance`], up to `left` times, until something is there: with the looks that are left then.
@@ -349,7 +349,7 @@ impl<B: Bytes> Channel<B> {
             left -= 1;
             // Without a pause each look takes the line away from the sender, which is filling it.
             std::hint::spin_loop();
-            match read(ring) {
+            match packet::glance(ring) {
                 Glance::Nothing => {}
                 glance => return Some((glance, left)),
             }
@@ -370,7 +370,10 @@ impl<B: Bytes> Channel<B> {
     #[inline]
     pub fn leave_part(&mut self, from: u32, part: &Part) {
         if let Some(number) = part.brings() {
-            self.out[from as usize].has_come(number, part.total);
+            self.out[from as usize].shuttles.came(number);
+        }
+        if part.offset == 0 {
+            self.ways[from as usize].came(part.total as usize, Way::Cells);
         }
         self.leave(from, part.outside());
     }
@@ -426,6 +429,9 @@ impl<B: Bytes> Channel<B> {
                 }
                 kind::CELLS => {
                     let portion = packet::read_portion(ring, header).map_err(fault)?;
+                    if portion.offset == 0 {
+                        self.ways[from as usize].came(portion.total as usize, Way::Cells);
+                    }
                     Arrival::Portion {
                         from,
                         envelope,
@@ -442,6 +448,9 @@ impl<B: Bytes> Channel<B> {
                 }
                 kind::PART => {
                     let part = packet::read_part(ring, header, &self.out[from as usize].shuttles).map_err(fault)?;
+                    if part.offset == 0 {
+                        self.ways[from as usize].came(part.total as usize, Way::Cells);
+                    }
                     match part.is_whole() {
                         true => Arrival::Message {
                             from,
@@ -469,6 +478,7 @@ impl<B: Bytes> Channel<B> {
                 kind::OFFER => {
                     let offered = packet::read_offer(ring, header, from).map_err(fault)?;
                     self.leave(from, 0);
+                    self.ways[from as usize].came(offered.len as usize, offered.way);
                     Arrival::Offer { envelope, offered }
                 }
                 kind::ASK => {
@@ -564,36 +574,5 @@ impl<B: Bytes> Channel<B> {
         if bell.ring(self.barriers) {
             futex::wake_all(bell.word());
         }
-    }
-}
-
-/// What the next slot of `ring` shows.
-#[inline(always)]
-fn read(ring: &Consumer) -> Glance {
-    match ring.peek() {
-        None => Glance::Nothing,
-        Some(Header {
-            kind: kind::INLINE,
-            len,
-            ..
-        }) if len as usize <= INLINE => Glance::Whole {
-            envelope: ring.envelope(),
-            data: ring.payload(),
-            len: len as usize,
-            outside: 0,
-        },
-        Some(Header {
-            kind: kind::BYTES, len, ..
-        }) => match ring.bytes(len) {
-            Ok(data) => Glance::Whole {
-                envelope: ring.envelope(),
-                data: data.as_ptr(),
-                len: len as usize,
-                outside: len,
-            },
-            Err(Junk) => Glance::Other,
-        },
-        Some(Header { kind: kind::PART, .. }) => Glance::Part,
-        Some(_) => Glance::Other,
     }
 }

@@ -39,8 +39,6 @@ pub(super) struct Out<B> {
     pub(super) shuttles: Shuttles,
     /// How this rank's copies to the ring and to cells for this receiver are made.
     pub(super) stores: Stores,
-    /// Bytes of the last message that came by one.
-    pub(super) came: u64,
     /// Bytes of large messages that were sent there.
     pub(super) large: u64,
     /// The receiver is dead: nothing is sent any more.
@@ -116,7 +114,6 @@ impl<B: Bytes> Channel<B> {
             // SAFETY: as above; of two ranks the lower one begins with the first shuttle.
             shuttles: unsafe { Shuttles::new(segment.shuttles(me, to), (me > to).into()) },
             stores: Stores::new(settings.stream_min, ticks),
-            came: 0,
             large: 0,
             closed: false,
             controls: VecDeque::new(),
@@ -163,7 +160,7 @@ impl<B: Bytes> Channel<B> {
             pool,
             waiting: Vec::new(),
             offers: Offers::new(),
-            ways: (0..ranks).map(|_| Ways::default()).collect(),
+            ways: (0..ranks).map(|to| Ways::between(me, to)).collect(),
             far: vec![None; ranks as usize],
             habits: Default::default(),
             lateness: vec![Lateness::default(); ranks as usize],

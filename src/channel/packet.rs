@@ -31,6 +31,7 @@
 //!
 //! Cells, Data, Part and Rest records of one message come in order of their offsets; a message may take several.
 
+use super::Glance;
 use crate::shm::offer::CHUNKS;
 use crate::shm::pool::CELL;
 use crate::shm::ring::{Consumer, Header, INLINE, Junk};
@@ -330,6 +331,37 @@ pub fn read_part(ring: &Consumer, header: Header, shuttles: &Shuttles) -> Result
         at,
         shuttle,
     })
+}
+
+/// What the next slot of `ring` shows.
+#[inline(always)]
+pub(super) fn glance(ring: &Consumer) -> Glance {
+    match ring.peek() {
+        None => Glance::Nothing,
+        Some(Header {
+            kind: kind::INLINE,
+            len,
+            ..
+        }) if len as usize <= INLINE => Glance::Whole {
+            envelope: ring.envelope(),
+            data: ring.payload(),
+            len: len as usize,
+            outside: 0,
+        },
+        Some(Header {
+            kind: kind::BYTES, len, ..
+        }) => match ring.bytes(len) {
+            Ok(data) => Glance::Whole {
+                envelope: ring.envelope(),
+                data: data.as_ptr(),
+                len: len as usize,
+                outside: len,
+            },
+            Err(Junk) => Glance::Other,
+        },
+        Some(Header { kind: kind::PART, .. }) => Glance::Part,
+        Some(_) => Glance::Other,
+    }
 }
 
 /// Reads the offer in the slot that `ring` stands at.

@@ -10,7 +10,6 @@ use super::ways::{self, Choice};
 use super::{Bytes, Channel};
 use crate::shm::pool::Name;
 use crate::shm::profile::What;
-use crate::shm::shuttle::Number;
 use crate::sys::topology::Place;
 use crate::sys::{clock, cpu};
 use std::sync::atomic::Ordering;
@@ -24,18 +23,6 @@ const PAGES_AFTER: u64 = 64;
 const AWAITED: u64 = 2;
 
 impl<B> Out<B> {
-    /// A message of `len` bytes came by shuttle `number`, and has been copied out.
-    #[inline]
-    pub(super) fn has_come(&mut self, number: Number, len: u64) {
-        self.shuttles.came(number);
-        self.came = len;
-    }
-
-    /// Whether the receiver sends messages like one of `len` bytes by shuttle and has none left, since none was given back.
-    fn owes(&self, len: usize) -> bool {
-        self.shuttles.are_all_here() && ways::class_of(self.came as usize) == ways::class_of(len)
-    }
-
     /// Whether the shuttles' pages for a message of `len` bytes are there, or enough has been sent to make them.
     pub(super) fn is_worth_pages(&self, len: usize) -> bool {
         len <= MADE || self.large / PAGES_AFTER >= len as u64
@@ -138,11 +125,7 @@ impl<B: Bytes> Channel<B> {
                 meter.event(what, to, ways::least(len));
             }
         }
-        // Who finds out alone what shuttles are worth soon has none, unless the other one answers in kind.
-        match settled {
-            Some(_) if by_shuttle && self.out[to as usize].owes(len) => Way::Cells,
-            _ => way,
-        }
+        way
     }
 
     /// Finds out, the first time, how far away `to` is.
@@ -168,7 +151,6 @@ impl<B: Bytes> Channel<B> {
 #[cfg(test)]
 mod tests {
     use super::super::joint::tests::{Plain, channels};
-    use super::super::outgoing::Sent;
     use super::super::ways::Ways;
     use super::*;
 
@@ -217,21 +199,6 @@ mod tests {
         assert_eq!(low.plan_awaited(1, &message), Some(Way::Pull));
         low.settings.one_copy = 0;
         assert!(!low.learns(least - 1));
-    }
-
-    #[test]
-    fn who_copies_once_answers_by_shuttle_what_came_by_shuttle() {
-        let (mut low, _high) = channels();
-        let mut bytes = vec![1u8; 200_000];
-        let message = Plain(bytes.as_mut_ptr(), bytes.len());
-        low.ways[1] = Ways::settled_on(200_000, Way::Pull);
-        assert_eq!(low.plan(1, &message), Some(Way::Pull));
-        low.out[1].has_come(1, 20_000);
-        assert_eq!(low.plan(1, &message), Some(Way::Pull), "that was another length");
-        low.out[1].came = 150_000;
-        assert_eq!(low.plan(1, &message), None);
-        assert_eq!(low.send(1, 5, &message, 0), Ok(Sent::Done));
-        assert_eq!(low.plan(1, &message), Some(Way::Pull), "the other one has one again");
     }
 
     #[test]

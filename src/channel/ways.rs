@@ -17,6 +17,10 @@
 //! ones: then two rounds do, and the way in use, too, is tried no more when it is hopeless. A whole epoch by a way that takes several
 //! times as long is dear, so each other way is probed first, and given up if it costs twice as much: with two messages that go one
 //! after the other, or with a few of those that are under way at a time, while the rest goes by the way in use.
+//!
+//! Two ranks that send each other messages of a class have to try a way at the same time: of one alone the other's messages, by the
+//! old way, take as long as before. So the lower rank learns, and the higher one sends as the lower one does, which it sees
+//! from what comes. A trial's first window, in which the other one has not followed yet, is not counted.
 
 use super::packet::Way;
 use crate::shm::pool::Name;
@@ -35,6 +39,8 @@ const HEAVY: u32 = 3 * EPOCH;
 /// Messages after a change of ways that are not counted: what the other way has left in the caches is still there. A window
 /// of [`HEAVY`] messages outweighs that.
 const WARM: u32 = EPOCH / 4;
+/// Messages to a rank without one from there, of the same class, from which they no longer count as sending to each other.
+const ALONE: u32 = 256;
 /// Messages of a probe at most.
 const PROBE: u32 = 8;
 /// A challenger that costs more than this much of the best is not tried again in the trial.
@@ -65,6 +71,8 @@ pub(super) struct Ways {
     classes: Vec<Class>,
     /// Bytes of the ring, when it was looked at last.
     ring: u32,
+    /// The other rank is the lower one: it leads while both send.
+    follows: bool,
 }
 
 /// One class of lengths.
@@ -83,6 +91,11 @@ struct Class {
     bytes: u64,
     /// The way has just changed.
     cold: bool,
+    /// How the latest message from there came, and how many have gone there since.
+    theirs: Option<Way>,
+    alone: u32,
+    /// The latest message went as those that come from there.
+    followed: bool,
     /// The epoch is a probe: only its first [`PROBE`] messages go by this way, others by the incumbent's.
     probe: bool,
     phase: Phase,
@@ -122,6 +135,22 @@ pub(super) fn least(len: usize) -> u64 {
 }
 
 impl Ways {
+    /// Those of rank `me` for messages to rank `to`.
+    pub fn between(me: u32, to: u32) -> Ways {
+        Ways {
+            follows: me > to,
+            ..Ways::default()
+        }
+    }
+
+    /// A message of `len` bytes came from there, this `way`.
+    #[inline]
+    pub fn came(&mut self, len: usize, way: Way) {
+        if let Some(class) = self.classes.get_mut(class_of(len)).filter(|_| len >> FIRST > 0) {
+            (class.theirs, class.alone) = (Some(way), 0);
+        }
+    }
+
     /// The way of a message of `len` bytes that is about to start. `quiet` says whether the cell it is given has
     /// been emptied and nothing is queued; `now` tells the time in nanoseconds.
     pub fn choose(
@@ -135,14 +164,27 @@ impl Ways {
             self.classes = vec![Class::UNUSED; CLASSES];
         }
         let number = class_of(len);
+        let class = &mut self.classes[number];
+        class.alone = class.alone.saturating_add(1);
+        let theirs = class.theirs.filter(|&way| class.alone <= ALONE && choice.has(way));
+        if let (true, Some(way)) = (self.follows, theirs) {
+            class.followed = true;
+            return way;
+        }
+        if std::mem::take(&mut class.followed) {
+            (class.since, class.count, class.bytes, class.last) = (now(), 0, 0, None);
+            (class.latest, class.cold) = ((class.since, 0), true);
+        }
         if self.classes[number].phase == Phase::Unused {
             self.begin(number, choice);
             self.classes[number].since = now();
         } else {
             let class = &mut self.classes[number];
-            let probed = class.probed(len, &now);
+            // The other rank has not followed yet, or only now.
+            let too_early = theirs.is_some() && class.cold && class.count >= HEAVY;
+            let probed = class.probed(len, &now).filter(|_| !too_early);
             if probed == Some(Probed::Bearable) {
-                (class.probe, class.cold) = (false, false);
+                (class.probe, class.cold) = (false, theirs.is_some());
                 (class.since, class.count, class.bytes, class.last) = (now(), 0, 0, None);
             }
             let lost = match probed {
@@ -150,10 +192,12 @@ impl Ways {
                 _ => None,
             };
             let lull = class.open == 0 && class.count >= WARM && (class.cold || class.count >= EPOCH / 2);
-            let lull = lull && quiet(class.last);
+            // Of a window the first ones are gone at once: it is over when something has come.
+            let answered = theirs.is_none() || class.alone == 1;
+            let lull = lull && answered && quiet(class.last);
             if class.cold && lull {
                 class.cold = false;
-                if class.count < HEAVY {
+                if class.count < HEAVY || too_early {
                     (class.since, class.count, class.bytes, class.last) = (now(), 0, 0, None);
                 }
             }
@@ -290,6 +334,9 @@ impl Class {
         count: 0,
         bytes: 0,
         cold: false,
+        theirs: None,
+        alone: 0,
+        followed: false,
         probe: false,
         phase: Phase::Unused,
         period: PERIOD.0,

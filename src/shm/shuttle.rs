@@ -61,11 +61,6 @@ impl Shuttles {
         self.count > 0 && len <= self.place.bytes
     }
 
-    /// Whether the other rank has none.
-    pub fn are_all_here(&self) -> bool {
-        usize::from(self.count) == SHUTTLES
-    }
-
     /// The shuttle that came last, for a message of `len` bytes; the caller sends it away.
     #[inline]
     pub fn take(&mut self, len: usize) -> Option<(Number, NonNull<u8>)> {

@@ -244,3 +244,64 @@ fn few_messages_of_a_window_go_a_way_that_takes_several_times_as_long() {
     let probe = PROBE as usize;
     assert_eq!(count, [20 * 64 - 2 * probe, probe, probe]);
 }
+
+/// Windows that two ranks send each other at the same time, each of which takes as long as the slower direction: how many messages
+/// of the last ones went each way.
+fn windows(low: &mut Ways, high: &mut Ways, costs: [u64; 3]) -> [usize; 3] {
+    let (mut clock, len, mut count) = (0, 1 << 16, [0; 3]);
+    for window in 0..60 {
+        let send = |ways: &mut Ways| -> Vec<Way> {
+            let one = |_| {
+                let way = ways.choose(len, ALL, |_| true, || clock);
+                ways.opened(len);
+                way
+            };
+            (0..64).map(one).collect()
+        };
+        let sent = [send(low), send(high)];
+        for (ways, from) in [(&mut *low, &sent[1]), (&mut *high, &sent[0])] {
+            for &way in from {
+                ways.came(len, way);
+                ways.closed(len);
+            }
+        }
+        let took = |sent: &Vec<Way>| sent.iter().map(|&way| costs[way as usize]).sum::<u64>();
+        clock += took(&sent[0]).max(took(&sent[1]));
+        if window >= 40 {
+            sent.iter().flatten().for_each(|&way| count[way as usize] += 1);
+        }
+    }
+    count
+}
+
+#[test]
+fn two_ranks_that_send_to_each_other_try_a_way_at_the_same_time() {
+    for (costs, best) in [
+        ([9_000, 4_000, 12_000], Way::Pull),
+        ([4_000, 15_000, 12_000], Way::Cells),
+        ([9_000, 20_000, 5_000], Way::Join),
+    ] {
+        let (mut low, mut high) = (Ways::between(0, 1), Ways::between(1, 0));
+        let count = windows(&mut low, &mut high, costs);
+        assert_eq!(count[best as usize], 2 * 20 * 64, "{count:?} at {costs:?}");
+    }
+}
+
+#[test]
+fn who_followed_learns_alone_once_nothing_comes_any_more() {
+    let (mut ways, mut clock, len) = (Ways::between(1, 0), 0, 1 << 16);
+    ways.choose(len, ALL, |_| true, || 0);
+    ways.came(len, Way::Join);
+    ways.came(1000, Way::Pull);
+    let cost = |way, _| [30_000, 10_000, 90_000][way as usize];
+    assert_eq!(program(&mut ways, &mut clock, 200, len, cost), [0, 0, 200]);
+    clock += 1_000_000_000;
+    program(&mut ways, &mut clock, 400, len, cost);
+    assert_eq!(ways.settled(len), Some(Way::Pull));
+    let few = Choice {
+        open: 1,
+        guess: Way::Cells,
+    };
+    ways.came(len, Way::Join);
+    assert_ne!(ways.choose(len, few, |_| true, || clock), Way::Join, "not open to it");
+}
