@@ -363,6 +363,17 @@ mod tests {
     }
 
     #[test]
+    fn nothing_leaves_the_caches_where_ranks_share_cpus() {
+        let demoted = |cpus| {
+            let segment = Arc::new(Segment::private(2, cpus).unwrap());
+            Channel::<Plain>::join(segment, 0, Settings::read(|_| None).unwrap())
+                .settings()
+                .demote_max
+        };
+        assert_eq!((demoted(2), demoted(1)), (512, 0));
+    }
+
+    #[test]
     fn rings_and_cells_are_written_by_the_receivers_own_stores_and_shuttles_are_not() {
         let (mut sender, _receiver) = channels();
         sender.settings.shuttle_max = 0;
