@@ -48,7 +48,7 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Whether there is a choice of ways for `len` bytes in a row, which are short enough for [`Channel::push_row`], if their
-    /// sender waits until they are gone. In a window one copy of so few gains nothing.
+    /// sender waits until they are gone. Of nonblocking ones this is not learnt.
     #[inline]
     pub fn learns(&self, len: usize) -> bool {
         let least = self.settings.one_copy_min / AWAITED;
