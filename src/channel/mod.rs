@@ -292,12 +292,33 @@ impl<B: Bytes> Channel<B> {
         if let Some(number) = header.and_then(|header| packet::brings(ring, header)) {
             self.out[from as usize].shuttles.came(number);
         }
-        self.leave(from, header.map_or(0, packet::outside));
+        let bytes = header.map_or(0, packet::outside);
+        match header {
+            Some(header) if header.kind == kind::BYTES => self.leave(from, bytes),
+            _ => self.step(from, bytes),
+        }
     }
 
     /// Leaves a slot, and the `bytes` outside it, to the writer, which may sleep because the ring was full.
     #[inline(always)]
     pub fn leave(&mut self, from: u32, bytes: u32) {
+        if bytes as usize >= ways::LEAST {
+            self.begins(from, bytes.into(), 0);
+        }
+        self.step(from, bytes);
+    }
+
+    /// A message of `total` bytes has come by value from `from`, from byte `offset` on: who sends there as well learns with it.
+    #[inline]
+    fn begins(&mut self, from: u32, total: u64, offset: u64) {
+        if offset == 0 {
+            self.ways[from as usize].came(total as usize, Way::Cells);
+        }
+    }
+
+    /// As [`Channel::leave`], a record that is no whole message.
+    #[inline(always)]
+    fn step(&mut self, from: u32, bytes: u32) {
         if self.rings[from as usize].advance(bytes) {
             self.ring_bell(from);
         }
@@ -372,10 +393,8 @@ impl<B: Bytes> Channel<B> {
         if let Some(number) = part.brings() {
             self.out[from as usize].shuttles.came(number);
         }
-        if part.offset == 0 {
-            self.ways[from as usize].came(part.total as usize, Way::Cells);
-        }
-        self.leave(from, part.outside());
+        self.begins(from, part.total, part.offset);
+        self.step(from, part.outside());
     }
 
     fn poll_others(&mut self) -> Result<Option<Arrival>, Fault> {
@@ -429,9 +448,7 @@ impl<B: Bytes> Channel<B> {
                 }
                 kind::CELLS => {
                     let portion = packet::read_portion(ring, header).map_err(fault)?;
-                    if portion.offset == 0 {
-                        self.ways[from as usize].came(portion.total as usize, Way::Cells);
-                    }
+                    self.begins(from, portion.total, portion.offset);
                     Arrival::Portion {
                         from,
                         envelope,
@@ -448,9 +465,7 @@ impl<B: Bytes> Channel<B> {
                 }
                 kind::PART => {
                     let part = packet::read_part(ring, header, &self.out[from as usize].shuttles).map_err(fault)?;
-                    if part.offset == 0 {
-                        self.ways[from as usize].came(part.total as usize, Way::Cells);
-                    }
+                    self.begins(from, part.total, part.offset);
                     match part.is_whole() {
                         true => Arrival::Message {
                             from,
@@ -477,7 +492,7 @@ impl<B: Bytes> Channel<B> {
                 }
                 kind::OFFER => {
                     let offered = packet::read_offer(ring, header, from).map_err(fault)?;
-                    self.leave(from, 0);
+                    self.step(from, 0);
                     self.ways[from as usize].came(offered.len as usize, offered.way);
                     Arrival::Offer { envelope, offered }
                 }
@@ -493,26 +508,26 @@ impl<B: Bytes> Channel<B> {
                 }
                 kind::CLEAR => {
                     let (id, token, wanted) = (packet::read_id(ring), envelope as u32, ring.word(0));
-                    self.leave(from, 0);
+                    self.step(from, 0);
                     self.start_stream(from, id, token, wanted)?;
                     continue;
                 }
                 kind::FIN => {
                     let id = packet::read_id(ring);
-                    self.leave(from, 0);
+                    self.step(from, 0);
                     match self.close_offer(from, id)? {
                         Some(ticket) => Arrival::Sent(ticket),
                         None => continue,
                     }
                 }
                 kind::LEVEL => {
-                    self.leave(from, 0);
+                    self.step(from, 0);
                     self.set_level(from, header.aux)?;
                     continue;
                 }
                 kind::JOIN => {
                     let join = packet::read_join(ring).map_err(fault)?;
-                    self.leave(from, 0);
+                    self.step(from, 0);
                     match self.join_in(from, &join)? {
                         Some(ticket) => Arrival::Sent(ticket),
                         None => continue,
@@ -520,7 +535,7 @@ impl<B: Bytes> Channel<B> {
                 }
                 kind::JOINED => {
                     let (token, whole) = (envelope as u32, header.aux != 0);
-                    self.leave(from, 0);
+                    self.step(from, 0);
                     match self.end_joint(from, token, whole)? {
                         Some(token) => Arrival::Whole { from, token },
                         None => continue,
@@ -528,7 +543,7 @@ impl<B: Bytes> Channel<B> {
                 }
                 kind::LARGER => {
                     ring.enlarge(header.len).map_err(fault)?;
-                    self.leave(from, 0);
+                    self.step(from, 0);
                     continue;
                 }
                 _ => return Err(Fault { from }),

@@ -11,7 +11,7 @@ use super::{Bytes, Channel};
 use crate::shm::pool::Name;
 use crate::shm::profile::What;
 use crate::sys::topology::Place;
-use crate::sys::{clock, cpu};
+use crate::sys::{clock, cma, cpu};
 use std::sync::atomic::Ordering;
 
 /// A shuttle's first bytes, whose pages are made for whatever comes.
@@ -19,7 +19,8 @@ pub(super) const MADE: usize = 256 << 10;
 /// A longer one is made when so many times its bytes have been sent: making its pages costs ten messages that fill it, of
 /// each of which it saves 5 to 15%.
 const PAGES_AFTER: u64 = 64;
-/// A blocking send may be copied once from this part of `NEARMPI_ONE_COPY_MIN` on.
+
+/// A message that its sender waits for may be copied once from this part of `NEARMPI_ONE_COPY_MIN` on.
 const AWAITED: u64 = 2;
 
 impl<B> Out<B> {
@@ -48,7 +49,7 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Whether there is a choice of ways for `len` bytes in a row, which are short enough for [`Channel::push_row`], if their
-    /// sender waits until they are gone. Of nonblocking ones this is not learnt.
+    /// sender waits until they are gone. Of nonblocking ones this is not learnt: in windows one copy gains nothing there.
     #[inline]
     pub fn learns(&self, len: usize) -> bool {
         let least = self.settings.one_copy_min / AWAITED;
@@ -107,12 +108,17 @@ impl<B: Bytes> Channel<B> {
         let choice = Choice {
             open: 1 | (pull as u8) << Way::Pull as u8 | (join as u8) << Way::Join as u8,
             guess: self.habits[ways::class_of(len)].unwrap_or(guess),
+            one_copy: cma::pace(),
         };
-        let (queue, pool) = (&self.out[to as usize].messages, &self.pool);
-        let quiet = |last: Option<Name>| queue.is_empty() && last.is_none_or(|name| pool.is_back(name));
+        let (out, pool) = (&mut self.out[to as usize], &self.pool);
+        let under_way = |last: Option<Name>| match out.messages.is_empty() && last.is_none_or(|name| pool.is_back(name))
+        {
+            true => out.producer.unread().map_or(u64::MAX, u64::from),
+            false => u64::MAX,
+        };
         let ways = &mut self.ways[to as usize];
         let before = ways.settled(len);
-        let way = ways.choose(len, choice, quiet, clock::nanoseconds);
+        let way = ways.choose(len, choice, under_way, clock::nanoseconds);
         let settled = ways.settled(len);
         if let Some(found) = settled {
             self.habits[ways::class_of(len)] = settled;
@@ -151,7 +157,8 @@ impl<B: Bytes> Channel<B> {
 #[cfg(test)]
 mod tests {
     use super::super::joint::tests::{Plain, channels};
-    use super::super::ways::Ways;
+    use super::super::outgoing::Sent;
+    use super::super::{Arrival, Glance};
     use super::*;
 
     #[test]
@@ -195,10 +202,35 @@ mod tests {
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
         assert!(low.learns(least / 2) && !low.learns(least / 2 - 1));
         assert_eq!(low.plan(1, &message), None, "others go through the ring");
-        low.ways[1] = Ways::settled_on(least - 1, Way::Pull);
+        low.ways[1].settle_on(least - 1, Way::Pull);
         assert_eq!(low.plan_awaited(1, &message), Some(Way::Pull));
         low.settings.one_copy = 0;
         assert!(!low.learns(least - 1));
+    }
+
+    #[test]
+    fn the_higher_rank_follows_what_has_come_whole_through_the_ring() {
+        let (mut low, mut high) = channels();
+        let mut bytes = vec![1u8; low.whole_max()];
+        let message = Plain(bytes.as_mut_ptr(), bytes.len());
+        for glance in [false, true] {
+            high.ways[0].settle_on(message.1, Way::Pull);
+            assert_eq!(high.plan(0, &message), Some(Way::Pull));
+            assert_eq!(low.send(1, 7, &message, 3), Ok(Sent::Done));
+            match glance {
+                true => {
+                    let Glance::Whole { outside, .. } = high.glance(0) else {
+                        panic!("a whole message");
+                    };
+                    high.leave(0, outside);
+                }
+                false => {
+                    assert!(matches!(high.poll(None), Ok(Some(Arrival::Message { .. }))));
+                    high.consume(0);
+                }
+            }
+            assert_eq!(high.plan(0, &message), None);
+        }
     }
 
     #[test]

@@ -25,8 +25,11 @@
 use super::packet::Way;
 use crate::shm::pool::Name;
 
+/// Messages by value are over when of so many bytes the receiver has read all but one.
+const FEW: u64 = 4;
 /// Lengths of a class: from 2^(14 + its number) on; the last has no end.
 const FIRST: u32 = 14;
+pub(super) const LEAST: usize = 1 << FIRST;
 pub(super) const CLASSES: usize = 9;
 /// An epoch has this many messages at least, or half of them and [`EPOCH_BYTES`].
 const EPOCH: u32 = 8;
@@ -47,6 +50,8 @@ const PROBE: u32 = 8;
 const HOPELESS: f32 = 1.3;
 /// One that costs more than this much of the way in use by a probe is not tried at all.
 const LOST: f32 = 2.0;
+/// One that costs less than this much, as far as is known before, is tried at once.
+const PROMISING: f32 = 0.6;
 /// Nor is any way, after two rounds, that costs more than this much.
 const CLEAR: f32 = 1.1;
 /// A challenger must cost less than this much of the way in use.
@@ -63,6 +68,8 @@ pub(super) struct Choice {
     pub open: u8,
     /// The best guess.
     pub guess: Way,
+    /// Nanoseconds that one copy of a byte takes at least; 0: not known.
+    pub one_copy: f32,
 }
 
 /// What has been learnt for one destination.
@@ -146,18 +153,18 @@ impl Ways {
     /// A message of `len` bytes came from there, this `way`.
     #[inline]
     pub fn came(&mut self, len: usize, way: Way) {
-        if let Some(class) = self.classes.get_mut(class_of(len)).filter(|_| len >> FIRST > 0) {
+        if let Some(class) = self.classes.get_mut(class_of(len)).filter(|_| len >= LEAST) {
             (class.theirs, class.alone) = (Some(way), 0);
         }
     }
 
-    /// The way of a message of `len` bytes that is about to start. `quiet` says whether the cell it is given has
-    /// been emptied and nothing is queued; `now` tells the time in nanoseconds.
+    /// The way of a message of `len` bytes that is about to start. `under_way` says how many bytes of those by value the receiver
+    /// has still to read, as far as is known, the last of which lie in the cell that it is given; `now` tells the time in nanoseconds.
     pub fn choose(
         &mut self,
         len: usize,
         choice: Choice,
-        quiet: impl FnOnce(Option<Name>) -> bool,
+        mut under_way: impl FnMut(Option<Name>) -> u64,
         now: impl Fn() -> u64,
     ) -> Way {
         if self.classes.is_empty() {
@@ -182,7 +189,10 @@ impl Ways {
             let class = &mut self.classes[number];
             // The other rank has not followed yet, or only now.
             let too_early = theirs.is_some() && class.cold && class.count >= HEAVY;
-            let probed = class.probed(len, &now).filter(|_| !too_early);
+            // Of a window the first ones are gone at once: it is over when something has come.
+            let answered = theirs.is_some() && class.alone == 1;
+            let mut gone = |last, bytes| answered || under_way(last) <= bytes / FEW;
+            let probed = class.probed(len, &mut gone, &now).filter(|_| !too_early);
             if probed == Some(Probed::Bearable) {
                 (class.probe, class.cold) = (false, theirs.is_some());
                 (class.since, class.count, class.bytes, class.last) = (now(), 0, 0, None);
@@ -192,9 +202,7 @@ impl Ways {
                 _ => None,
             };
             let lull = class.open == 0 && class.count >= WARM && (class.cold || class.count >= EPOCH / 2);
-            // Of a window the first ones are gone at once: it is over when something has come.
-            let answered = theirs.is_none() || class.alone == 1;
-            let lull = lull && answered && quiet(class.last);
+            let lull = lull && (theirs.is_none() || answered) && gone(class.last, class.bytes);
             if class.cold && lull {
                 class.cold = false;
                 if class.count < HEAVY || too_early {
@@ -206,7 +214,7 @@ impl Ways {
                 let (now, before) = (now(), class.way);
                 let cost = now.saturating_sub(class.since) as f32 / class.bytes.max(1) as f32;
                 let cost = lost.unwrap_or(cost);
-                class.end_epoch(cost, class.count >= HEAVY, choice.open);
+                class.end_epoch(cost, class.count >= HEAVY, choice);
                 class.cold = class.way != before;
                 (class.since, class.count, class.bytes, class.last) = (now, 0, 0, None);
                 class.latest = (now, len);
@@ -221,15 +229,15 @@ impl Ways {
         }
     }
 
-    /// Ways of which `way` has been settled for messages of about `len` bytes.
+    /// `way` is settled for messages of about `len` bytes, and nothing has come.
     #[cfg(test)]
-    pub fn settled_on(len: usize, way: Way) -> Ways {
-        let mut classes = vec![Class::UNUSED; CLASSES];
-        (classes[class_of(len)].way, classes[class_of(len)].phase) = (way, Phase::Settled { left: 1000 });
-        Ways {
-            classes,
-            ..Ways::default()
-        }
+    pub fn settle_on(&mut self, len: usize, way: Way) {
+        self.classes.resize(CLASSES, Class::UNUSED);
+        self.classes[class_of(len)] = Class {
+            way,
+            phase: Phase::Settled { left: 1000 },
+            ..Class::UNUSED
+        };
     }
 
     /// Another kind of way has become possible for messages of about `len` bytes: all is learnt anew.
@@ -318,6 +326,15 @@ impl Choice {
     fn has(self, way: Way) -> bool {
         self.open & bit(way) != 0
     }
+
+    /// What `way` costs a byte at least.
+    fn least(self, way: Way) -> f32 {
+        match way {
+            Way::Cells => 0.0,
+            Way::Pull => self.one_copy,
+            Way::Join => self.one_copy / 2.0,
+        }
+    }
 }
 
 fn bit(way: Way) -> u8 {
@@ -349,14 +366,19 @@ impl Class {
 
     /// What a probe has shown, when it has; another message of `len` bytes is about to start. The first of a probe may make
     /// pages, or find caches as another way has left them, so it tells nothing alone.
-    fn probed(&mut self, len: usize, now: impl Fn() -> u64) -> Option<Probed> {
+    fn probed(
+        &mut self,
+        len: usize,
+        mut gone: impl FnMut(Option<Name>, u64) -> bool,
+        now: impl Fn() -> u64,
+    ) -> Option<Probed> {
         let Phase::Trial { incumbent, .. } = self.phase else {
             return None;
         };
         if !self.probe {
             return None;
         }
-        if self.open > 0 {
+        if self.open > 0 || !gone(self.last, self.latest.1 as u64) {
             self.latest.1 += len;
             return None;
         }
@@ -375,7 +397,8 @@ impl Class {
         })
     }
 
-    fn end_epoch(&mut self, cost: f32, heavy: bool, open: u8) {
+    fn end_epoch(&mut self, cost: f32, heavy: bool, choice: Choice) {
+        let open = choice.open;
         match self.phase {
             Phase::Unused => {}
             Phase::First => {
@@ -406,7 +429,13 @@ impl Class {
                         alive &= !bit(way);
                     }
                 }
-                // The one in use goes first in each round.
+                // The one in use goes first in each round: what can't be better is not tried.
+                let used = self.cost[incumbent as usize];
+                for &other in WAYS.iter().filter(|&&other| other != incumbent) {
+                    if choice.least(other) > BETTER * used {
+                        alive &= !bit(other);
+                    }
+                }
                 let order = [incumbent]
                     .into_iter()
                     .chain(WAYS.into_iter().filter(|&other| other != incumbent));
@@ -414,7 +443,9 @@ impl Class {
                 match rest.find(|&other| alive & bit(other) != 0) {
                     Some(next) => {
                         self.way = next;
-                        self.probe = round == 0 && next != incumbent && alive & bit(incumbent) != 0;
+                        let promising = next != Way::Cells && choice.one_copy <= PROMISING * used;
+                        let doubtful = !promising || choice.one_copy == 0.0;
+                        self.probe = doubtful && round == 0 && next != incumbent && alive & bit(incumbent) != 0;
                     }
                     None => {
                         for &way in WAYS.iter().filter(|_| round > 0) {

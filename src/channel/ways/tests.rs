@@ -5,6 +5,7 @@ use super::*;
 const ALL: Choice = Choice {
     open: 0b111,
     guess: Way::Cells,
+    one_copy: 0.0,
 };
 
 /// A program that sends messages of `len` bytes, each of which costs `cost` nanoseconds by its way; returns
@@ -18,7 +19,7 @@ fn program(
 ) -> [usize; 3] {
     let mut count = [0; 3];
     for turn in 0..messages {
-        let way = ways.choose(len, ALL, |_| true, || *clock);
+        let way = ways.choose(len, ALL, |_| 0, || *clock);
         count[way as usize] += 1;
         *clock += cost(way, turn);
     }
@@ -188,7 +189,7 @@ fn an_epoch_ends_when_nothing_is_under_way() {
     for window in 0..40 {
         let mut seen = Vec::new();
         for _ in 0..32 {
-            seen.push(ways.choose(len, ALL, |_| true, || clock));
+            seen.push(ways.choose(len, ALL, |_| 0, || clock));
             ways.opened(len);
         }
         let (probe, rest) = seen.split_at(PROBE as usize);
@@ -208,11 +209,11 @@ fn windows_of_messages_are_judged_after_few_of_them() {
     let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 16);
     let mut seen = Vec::new();
     while ways.settled(len).is_none() {
-        let way = ways.choose(len, ALL, |_| true, || clock);
+        let way = ways.choose(len, ALL, |_| 0, || clock);
         seen.push(way);
         for _ in 1..64 {
             ways.opened(len);
-            ways.choose(len, ALL, |_| true, || clock);
+            ways.choose(len, ALL, |_| 0, || clock);
         }
         (1..64).for_each(|_| ways.closed(len));
         clock += [1_200_000, 300_000, 330_000][way as usize];
@@ -229,7 +230,7 @@ fn few_messages_of_a_window_go_a_way_that_takes_several_times_as_long() {
     for _ in 0..20 {
         let window: Vec<Way> = (0..64)
             .map(|_| {
-                let way = ways.choose(len, ALL, |_| true, || clock);
+                let way = ways.choose(len, ALL, |_| 0, || clock);
                 ways.opened(len);
                 way
             })
@@ -252,7 +253,7 @@ fn windows(low: &mut Ways, high: &mut Ways, costs: [u64; 3]) -> [usize; 3] {
     for window in 0..60 {
         let send = |ways: &mut Ways| -> Vec<Way> {
             let one = |_| {
-                let way = ways.choose(len, ALL, |_| true, || clock);
+                let way = ways.choose(len, ALL, |_| 0, || clock);
                 ways.opened(len);
                 way
             };
@@ -290,7 +291,7 @@ fn two_ranks_that_send_to_each_other_try_a_way_at_the_same_time() {
 #[test]
 fn who_followed_learns_alone_once_nothing_comes_any_more() {
     let (mut ways, mut clock, len) = (Ways::between(1, 0), 0, 1 << 16);
-    ways.choose(len, ALL, |_| true, || 0);
+    ways.choose(len, ALL, |_| 0, || 0);
     ways.came(len, Way::Join);
     ways.came(1000, Way::Pull);
     let cost = |way, _| [30_000, 10_000, 90_000][way as usize];
@@ -301,7 +302,72 @@ fn who_followed_learns_alone_once_nothing_comes_any_more() {
     let few = Choice {
         open: 1,
         guess: Way::Cells,
+        one_copy: 0.0,
     };
     ways.came(len, Way::Join);
-    assert_ne!(ways.choose(len, few, |_| true, || clock), Way::Join, "not open to it");
+    assert_ne!(ways.choose(len, few, |_| 0, || clock), Way::Join, "not open to it");
+}
+
+#[test]
+fn a_way_that_cannot_be_better_is_not_tried() {
+    let count = |one_copy| {
+        let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 16);
+        let choice = Choice { one_copy, ..ALL };
+        let mut count = [0; 3];
+        for _ in 0..400 {
+            let way = ways.choose(len, choice, |_| 0, || clock);
+            count[way as usize] += 1;
+            clock += [6_000, 8_000, 7_500][way as usize];
+        }
+        count
+    };
+    // By value a byte takes 0.09 ns; both sides together take half of what one takes.
+    let [cells, pull, join] = count(0.08);
+    assert!(cells > 300 && pull > 0 && join > 0, "{cells} {pull} {join}");
+    let [_, pull, join] = count(0.1);
+    assert!(pull == 0 && join > 0, "{pull} {join}");
+    assert_eq!(count(f32::INFINITY), [400, 0, 0]);
+}
+
+#[test]
+fn what_is_surely_better_is_tried_with_a_whole_window() {
+    // Of a window that two ranks send each other a few messages that go another way tell nothing.
+    let (mut ways, mut clock, len) = (Ways::between(0, 1), 0, 1 << 15);
+    let mut tried = 0;
+    for _ in 0..12 {
+        // Of what goes by value nothing has been read before the window ends.
+        let choice = Choice {
+            open: 0b11,
+            one_copy: 0.05,
+            ..ALL
+        };
+        let mut one = |before: u64| ways.choose(len, choice, |_| before * len as u64, || clock);
+        let window: Vec<Way> = (0..64).map(&mut one).collect();
+        assert!(window.iter().all(|&way| way == window[0]), "{window:?}");
+        tried += (window[0] == Way::Pull) as u32;
+        ways.came(len, window[0]);
+        clock += 64 * [5_000, 2_500][window[0] as usize];
+    }
+    assert!(tried >= 6 && ways.settled(len) == Some(Way::Pull), "{tried}");
+}
+
+#[test]
+fn messages_by_value_count_when_they_have_been_read() {
+    // A window fills the ring in no time; its reader takes a long one.
+    let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 15);
+    let (mut sent, mut read) = (0u64, 0u64);
+    while ways.settled(len).is_none() {
+        let way = ways.choose(len, Choice { open: 0b11, ..ALL }, |_| sent - read, || clock);
+        if way == Way::Pull {
+            clock += 5_000;
+            continue;
+        }
+        clock += 1_000;
+        sent += len as u64;
+        if sent - read >= 256 << 10 {
+            clock += 60_000;
+            read = sent;
+        }
+    }
+    assert_eq!(ways.settled(len), Some(Way::Pull));
 }

@@ -111,7 +111,8 @@ pub fn send(
 pub type Plan = Option<Option<Way>>;
 
 /// Sends a message that the program waits for, whole, here and now, if that needs no waiting and no other way is better; the plan
-/// otherwise. `alone`: the program does nothing else meanwhile.
+/// otherwise. `alone`: the program waits for it before it does anything else, so that parts that overlap gain; otherwise
+/// one of up to `NEARMPI_RING_MAX` goes in one piece.
 ///
 /// # Errors
 /// A peer that left the protocol.
@@ -137,12 +138,19 @@ pub fn send_whole(
         true => channel.plan_awaited(to, buffer),
         false => channel.plan(to, buffer),
     };
-    if let (None, Layout::Bytes(len)) = (way, &buffer.layout)
-        // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
-        && unsafe { channel.push_long(to, envelope.0, buffer.address, *len) }.map_err(fault)?
-    {
+    let (None, &Layout::Bytes(len)) = (way, &buffer.layout) else {
+        return Ok(Err(Some(way)));
+    };
+    // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
+    let pushed = unsafe {
+        match alone || len > channel.whole_max() {
+            true => channel.push_long(to, envelope.0, buffer.address, len),
+            false => channel.push_planned(to, envelope.0, buffer.address, len),
+        }
+    };
+    if pushed.map_err(fault)? {
         if channel.meter().is_some() {
-            channel.count_row(to, envelope.0, *len);
+            channel.count_row(to, envelope.0, len);
         }
         return Ok(Ok(()));
     }
@@ -210,7 +218,7 @@ pub fn isend(
     begin(hold, comm, plane, buffer, dest, tag, mode, true, None)
 }
 
-/// As [`isend`] of a standard message that [`send_whole`] has not sent, but planned.
+/// As [`isend`] of a message that [`send_whole`] has not sent, but planned.
 ///
 /// # Errors
 /// As [`isend`].
@@ -219,9 +227,10 @@ pub fn isend_planned(
     comm: &Rc<Comm>,
     plane: Plane,
     (buffer, dest, tag): (Buffer, u32, i32),
+    mode: Mode,
     plan: Plan,
 ) -> Result<RequestKey> {
-    begin(hold, comm, plane, buffer, dest, tag, Mode::Standard, false, plan)
+    begin(hold, comm, plane, buffer, dest, tag, mode, true, plan)
 }
 
 /// As [`isend`]; the program can cancel it or not.
