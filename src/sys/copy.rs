@@ -65,23 +65,51 @@ const LINE: usize = 64;
 /// Both sides are valid for `len` bytes and do not overlap.
 #[inline(never)]
 pub unsafe fn streaming(from: *const u8, to: *mut u8, len: usize) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-    let head = to.align_offset(LINE).min(len);
+    let head = (to.addr().wrapping_neg() % LINE).min(len);
     let lines = (len - head) / LINE;
-    // SAFETY: the caller's promise; lines of `to` begin at `head`, and every x86-64 processor has these instructions.
+    let done = head + lines * LINE;
+    // SAFETY: the caller's promise; lines of `to` begin at `head`.
     unsafe {
         bytes(from, to, head);
-        let (mut source, mut target) = (from.add(head).cast::<__m128i>(), to.add(head).cast::<__m128i>());
-        for _ in 0..lines {
-            let four = [0, 1, 2, 3].map(|at| _mm_loadu_si128(source.add(at)));
-            for (at, sixteen) in four.into_iter().enumerate() {
-                _mm_stream_si128(target.add(at), sixteen);
-            }
-            (source, target) = (source.add(4), target.add(4));
+        match std::arch::is_x86_feature_detected!("avx512f") {
+            true => stream_lines(from.add(head), to.add(head), lines),
+            false => stream_quarters(from.add(head), to.add(head), lines),
         }
-        let done = head + lines * LINE;
         bytes(from.add(done), to.add(done), len - done);
-        _mm_sfence();
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
+/// A store for each line: it is never part of one that leaves.
+///
+/// # Safety
+/// Both sides have so many lines; `to` is the beginning of one. The processor has AVX-512.
+#[target_feature(enable = "avx512f")]
+unsafe fn stream_lines(from: *const u8, to: *mut u8, lines: usize) {
+    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_stream_si512};
+    for at in (0..lines * LINE).step_by(LINE) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_stream_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) };
+    }
+}
+
+/// Four stores for each line, which every x86-64 processor has.
+///
+/// # Safety
+/// Both sides have so many lines; `to` is the beginning of one.
+unsafe fn stream_quarters(from: *const u8, to: *mut u8, lines: usize) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    for at in (0..lines * LINE).step_by(LINE) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (source, target) = (from.add(at).cast::<__m128i>(), to.add(at).cast::<__m128i>());
+            let (first, second) = (_mm_loadu_si128(source), _mm_loadu_si128(source.add(1)));
+            let (third, fourth) = (_mm_loadu_si128(source.add(2)), _mm_loadu_si128(source.add(3)));
+            _mm_stream_si128(target, first);
+            _mm_stream_si128(target.add(1), second);
+            _mm_stream_si128(target.add(2), third);
+            _mm_stream_si128(target.add(3), fourth);
+        }
     }
 }
 

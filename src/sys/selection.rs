@@ -116,11 +116,11 @@ impl Operation {
         match self {
             Operation::Barrier => &[Flat, Doubling],
             Operation::Bcast => &[Shown, Learnt, Offered, Tree, Parts],
-            Operation::Reduce => &[Shown, Offered, Flat, Tree, Halves],
+            Operation::Reduce => &[Shown, Learnt, Offered, Flat, Tree, Halves],
             Operation::Allreduce => &[Shown, Offered, Flat, Doubling, Halves],
             Operation::ReduceScatter => &[Shown, Offered, Pairs],
             Operation::Scan => &[Shown, Offered, Doubling],
-            Operation::Gather => &[Shown, Offered, Tree, Linear],
+            Operation::Gather => &[Shown, Learnt, Offered, Tree, Linear],
             Operation::Scatter => &[Shown, Learnt, Offered, Tree, Linear],
             Operation::Allgather => &[Shown, Learnt, Offered, Bruck, Spread, Ring],
             Operation::Alltoall => &[Shown, Learnt, Offered, Bruck, Pairs],

@@ -209,7 +209,7 @@ pub fn barrier_at_once(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {
 #[inline]
 pub fn bcast_at_once(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8, usize)) -> Option<Result<()>> {
     let boards = at_once(hold, comm)?;
-    let near = boards.table.near;
+    let near = boards.table.least;
     if row.1 > near.min(boards.table.bcast.shown) {
         return None;
     }
@@ -241,6 +241,20 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         signature,
         near,
         learns: None,
+    };
+    // Some show `len` bytes, others take them.
+    let passing = |signature, len| Where {
+        near: table.piece(len),
+        ..at(signature)
+    };
+    // ... by one copy or two, as the one that has them has learnt.
+    let passed_once = |at, what, len| {
+        let learns = Some(Learns {
+            what,
+            len,
+            timed: false,
+        });
+        Where { learns, ..at }
     };
     // `len` bytes of each call, which this rank shows or offers as it has learnt.
     let learning = |signature, what, len| {
@@ -282,14 +296,9 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         Task::Bcast(Root::Rank(root), data) => {
             let buffer = data.buffer();
             match data.len() {
-                len if len <= table.bcast.shown => Some(moves::bcast(hold, at(signature), *root, &buffer)),
+                len if len <= table.bcast.shown => Some(moves::bcast(hold, passing(signature, len), *root, &buffer)),
                 len if len <= table.bcast.learnt => {
-                    let (what, timed) = (What::Bcast, false);
-                    let learns = Some(Learns { what, len, timed });
-                    let at = Where {
-                        learns,
-                        ..at(signature)
-                    };
+                    let at = passed_once(passing(signature, len), What::Bcast, len);
                     Some(long::bcast_learnt(hold, at, *root, &buffer))
                 }
                 len => table.bcast.offers(len).then(|| {
@@ -315,10 +324,14 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let elements = Elements::of(reduction)?;
             match elements.size() {
                 0 => Some(Ok(())),
-                len if len > table.reduce.shown => {
+                len if len > table.reduce.shown.max(table.reduce.learnt) => {
                     (table.reduce.offers(len)).then(|| long_reductions::reduce(hold, at(signature), *root, &elements))
                 }
-                _ => Some(reductions::reduce(hold, at(signature), *root, &elements)),
+                len if len > table.reduce.shown && size == 2 => {
+                    let at = passed_once(passing(signature, len), What::Reduce, len);
+                    Some(long_reductions::reduce_learnt(hold, at, *root, &elements))
+                }
+                len => Some(reductions::reduce(hold, passing(signature, len), *root, &elements)),
             }
         }
         Task::ReduceScatter(reduction, counts) => {
@@ -345,10 +358,13 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         Task::Gather(Root::Rank(root), send, recv, regular) => {
             let buffer = send.as_ref().map(Data::buffer);
             match agreed_block(comm, *root, *regular, send.as_ref(), recv.as_ref()) {
-                Some(len) if len <= table.gather.shown => {
-                    let signature = in_pieces(signature, len, near);
+                Some(len) if len <= table.gather.shown.max(table.gather.learnt) => {
+                    let at = passing(in_pieces(signature, len, table.piece(len)), len);
                     let (send, recv) = (buffer.as_ref(), recv.as_ref());
-                    Some(moves::gather(hold, at(signature), len, send, recv))
+                    Some(match len > table.gather.shown && size == 2 {
+                        true => long::gather_learnt(hold, passed_once(at, What::Gather, len), *root, len, send, recv),
+                        false => moves::gather(hold, at, len, send, recv),
+                    })
                 }
                 _ => (table.gather.offers_any())
                     .then(|| long::gather(hold, at(signature), *root, buffer.as_ref(), recv.as_ref())),

@@ -8,6 +8,7 @@
 //! Nonblocking and persistent operations are shown as far as blocking ones, but at least up to one bound for all
 //! (`NEARMPI_BOARD_STARTED`), and become schedules above.
 
+use super::board::desk::LINE;
 use super::board::{AT_ONCE, MOST};
 use super::machine::is_crowded;
 use crate::mpi::comm::Comm;
@@ -17,6 +18,8 @@ use crate::sys::selection::{Operation, Rule, Step, Way};
 
 /// Smallest pieces, in bytes: a turn costs as much as copying these.
 pub const LEAST: usize = 1024;
+/// Bytes up to which nothing goes in pieces so that showing and taking overlap.
+const OVERLAP: usize = 8 << 10;
 
 /// Ranks up to which each reads all before it in a prefix reduction of long vectors.
 const FEW_SCAN: usize = 8;
@@ -65,15 +68,17 @@ impl Row {
 /// The table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Bytes shown at a time, and the length of pieces.
+    /// Bytes shown at a time, and the length of the longest pieces.
     pub near: usize,
+    /// The length of the shortest pieces of what is shown to ranks that show nothing themselves.
+    pub least: usize,
     /// The same in an allgather, an alltoall and its kin.
     pub wide: usize,
     /// Bytes from which each rank reduces its share of an allreduce.
     pub share: usize,
     /// `MPI_Bcast`, in pieces.
     pub bcast: Row,
-    /// `MPI_Reduce`, in pieces.
+    /// `MPI_Reduce`, in pieces; of two ranks learnt.
     pub reduce: Row,
     /// `MPI_Allreduce`, in pieces.
     pub allreduce: Row,
@@ -81,7 +86,7 @@ pub struct Table {
     pub reduce_scatter: Row,
     /// `MPI_Scan` and `MPI_Exscan`, in pieces.
     pub scan: Row,
-    /// `MPI_Gather`, in pieces; `MPI_Gatherv` of more than two ranks is always as long as the longest.
+    /// `MPI_Gather`, in pieces, of two ranks learnt; `MPI_Gatherv` of more than two ranks is always as long as the longest.
     pub gather: Row,
     /// `MPI_Scatter`, by the bytes of all blocks for others; those of `MPI_Scatterv` only the root of more than two ranks knows.
     pub scatter: Row,
@@ -124,6 +129,11 @@ impl Table {
         };
         let mut table = Table {
             near,
+            // Where ranks share CPUs each turn costs a change of place.
+            least: match crowded || any != ANY {
+                true => near,
+                false => near.min(OVERLAP),
+            },
             wide,
             // Two ranks read as much either way, in one turn rather than two. Ranks that share CPUs change places in each; of
             // two on one CPU what both show, read and write has to fit its cache.
@@ -161,6 +171,11 @@ impl Table {
                 row.learnt = AT_ONCE;
             }
             (table.bcast.shown, table.bcast.learnt) = (near / 8, short);
+            if size == 2 {
+                for row in [&mut table.gather, &mut table.reduce] {
+                    (row.shown, row.learnt) = (near / 4, row.shown);
+                }
+            }
         }
         for &operation in Operation::ALL {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {
@@ -185,6 +200,12 @@ impl Table {
             };
         }
         table
+    }
+
+    /// The length of the pieces of `len` bytes that some ranks show and others take: a quarter, so that most of them are taken while
+    /// the next are shown.
+    pub fn piece(&self, len: usize) -> usize {
+        len.div_ceil(4).next_multiple_of(LINE).clamp(self.least, self.near)
     }
 
     /// The row of `operation`, and whether it can go in pieces; `None` for those that need none.
@@ -349,10 +370,25 @@ mod tests {
         assert_eq!((two.share, three.share, table(&[], true, 4).share), (ANY, 8192, 32768));
         assert_eq!(table(&[], true, 2).share, 1 << 18);
         assert_eq!((two.allreduce.shown, three.allreduce.shown), (ANY, 65536));
-        assert_eq!((two.reduce.shown, three.reduce.shown), (ANY, 1 << 20));
-        assert_eq!((two.gather.shown, three.gather.shown), (1 << 22, 1 << 18));
+        let both = |row: Row| (row.shown, row.learnt);
+        assert_eq!((both(two.reduce), both(three.reduce)), ((1 << 14, ANY), (1 << 20, 0)));
+        assert_eq!(
+            (both(two.gather), both(three.gather)),
+            ((1 << 14, 1 << 22), (1 << 18, 0))
+        );
         let scattered = |table: Table| table.reduce_scatter.shown;
         assert_eq!((scattered(two), scattered(three)), (ANY, 1 << 18));
+    }
+
+    #[test]
+    fn what_is_passed_on_goes_in_quarters_so_that_copies_overlap() {
+        let roomy = table(&[], false, 2);
+        let pieces = [8192, 8193, 20_000, 65_536, 100_000, 262_144, 1 << 20].map(|len| roomy.piece(len));
+        assert_eq!(pieces, [8192, 8192, 8192, 16_384, 25_024, 65_536, 65_536]);
+        // Each turn costs a change of place; or there shall be no pieces.
+        assert_eq!(table(&[], true, 2).piece(20_000), 65_536);
+        assert_eq!(table(&[("NEARMPI_BOARD_PIECES", "0")], false, 2).piece(20_000), 65_536);
+        assert_eq!(table(&[("NEARMPI_BOARD_MAX", "0")], false, 2).piece(20_000), 0);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! same bytes once more, when they are in its cache for certain, and says both on its board ([`Verdict`]).
 
 use super::far::Offer;
-use super::{Boards, Turn};
+use super::{Boards, Learns, Turn};
 use crate::shm::board::Verdict;
 use crate::sys::selection::Operation;
 use std::cell::RefCell;
@@ -46,6 +46,8 @@ struct Known {
     trial: u32,
     /// Picoseconds that showing a byte takes.
     cost: Pace,
+    /// Whether the other one of two ranks offered its data last.
+    offered: bool,
     /// ... and copying one out of what another rank shows in the same call, which takes as long as others need for what this one
     /// shows: the line may be the peer's own, and then that is several times as much (Intel Sapphire Rapids: 17 and 95).
     read: Pace,
@@ -113,9 +115,10 @@ impl Known {
         self.trial > 0
     }
 
-    /// The readers took `took` a byte, and not out of their caches if `fresh`; showing them is as quick if that takes
-    /// `worth` percent of copying them to scratch memory, where nothing is known of the copies out of it.
-    fn judge(&mut self, took: u64, fresh: bool, worth: u64) {
+    /// The readers took `took` a byte, and not out of their caches if `fresh`, and kept this rank waiting for so long; showing them is as
+    /// quick if that takes `worth` percent of copying them to scratch memory, where nothing is known of the copies out of it.
+    fn judge(&mut self, (took, waited): (u64, u64), fresh: bool, worth: u64) {
+        let took = took.max(waited);
         let shown = self.cost.0.map(|cost| match self.read.0 {
             Some(read) => (cost + read) * BOTH,
             None => cost * worth,
@@ -154,6 +157,16 @@ impl Boards {
         })
     }
 
+    /// Whether the other one of two ranks offered its data in the last such call.
+    pub(super) fn was_offered(&self, what: Operation, len: usize) -> bool {
+        self.about(what, len, |known| known.offered)
+    }
+
+    /// ... and whether it does in this one.
+    pub(super) fn is_offered(&self, what: Operation, len: usize, offered: bool) {
+        self.about(what, len, |known| known.offered = offered);
+    }
+
     /// This rank has shown `bytes` bytes in such a call, in so many nanoseconds.
     pub(super) fn has_shown(&self, what: Operation, len: usize, nanoseconds: u64, bytes: usize) {
         self.about(what, len, |known| known.cost.learn(pace(nanoseconds, bytes)));
@@ -165,8 +178,8 @@ impl Boards {
     }
 
     /// The readers of `offer` are through with it: learns what they say. Showing is as quick if reading takes `worth` percent
-    /// of a copy to scratch memory.
-    pub(super) fn learn(&self, what: Operation, len: usize, turn: &Turn, offer: &Offer, worth: u64) {
+    /// of a copy to scratch memory. Who would not wait for readers of what it shows has waited so many nanoseconds for these.
+    pub(super) fn learn(&self, Learns { what, len, .. }: Learns, turn: &Turn, offer: &Offer, worth: u64, waited: u64) {
         let mut all = (0, false);
         for rank in offer.readers() {
             let board = self.members[rank as usize].board;
@@ -177,7 +190,7 @@ impl Boards {
             let (took, fresh) = one.map_or((0, true), |verdict| (verdict.pace, verdict.fresh));
             all = (all.0.max(took), all.1 || fresh);
         }
-        self.about(what, len, |known| known.judge(all.0, all.1, worth));
+        self.about(what, len, |known| known.judge((all.0, pace(waited, len)), all.1, worth));
     }
 }
 
@@ -191,7 +204,7 @@ mod tests {
     fn run(known: &mut Known, calls: u32, took: u64, fresh: bool, cost: u64) -> u32 {
         let offered = |known: &mut Known| match known.next() {
             true => {
-                known.judge(took, fresh, 170);
+                known.judge((took, 0), fresh, 170);
                 1
             }
             false => {
@@ -230,12 +243,12 @@ mod tests {
     fn one_call_that_was_disturbed_changes_nothing() {
         let mut known = Known::default();
         run(&mut known, 100, 27, false, 30);
-        known.judge(500, true, 170);
+        known.judge((500, 0), true, 170);
         assert!(known.offers);
-        known.judge(27, false, 170);
-        known.judge(500, true, 170);
+        known.judge((27, 0), false, 170);
+        known.judge((500, 0), true, 170);
         assert!(known.offers);
-        known.judge(500, true, 170);
+        known.judge((500, 0), true, 170);
         assert!(!known.offers);
         known.cost.learn(10_000);
         assert!(known.cost.0.unwrap() < 3000);
@@ -243,7 +256,7 @@ mod tests {
         let mut trial = |verdicts: &[bool]| {
             while !known.next() {}
             for &fresh in verdicts {
-                known.judge(27, fresh, 17_000);
+                known.judge((27, 0), fresh, 17_000);
                 known.next();
             }
             (std::mem::take(&mut known.offers), std::mem::take(&mut known.trial))
@@ -287,17 +300,22 @@ mod tests {
                 What::Allgatherv,
                 What::Alltoall,
                 What::Alltoallv,
+                What::Gather,
+                What::Gatherv,
+                What::Reduce,
             ] {
                 // What has been learnt of one is known of its kin.
                 board::of(&hold, &comm).unwrap().learnt.all.borrow_mut().clear();
                 for seed in 0..=FIRST {
-                    // 100,000 to 200,000 bytes of a rank: a broadcast of several pieces.
-                    let count = 50_000;
+                    // 60,000 to 120,000 bytes of rank 0: a broadcast of several pieces.
+                    let count = 30_000;
+                    let root = matches!(what, What::Gather | What::Gatherv | What::Reduce).into();
                     take(
                         &mut hold,
                         &comm,
                         Step {
                             what,
+                            root,
                             count,
                             seed,
                             ..ANY
@@ -313,6 +331,21 @@ mod tests {
             }
         });
         outcome.into_inner().unwrap()
+    }
+
+    #[test]
+    fn who_would_not_wait_for_a_late_root_does_not_come_to_offer_its_data() {
+        let late = |waited| {
+            let mut known = Known::default();
+            known.cost.learn(30);
+            for _ in 0..10 {
+                if known.next() {
+                    known.judge((27, waited), false, 120);
+                }
+            }
+            known.offers
+        };
+        assert!(late(0) && late(35) && !late(37) && !late(17_000));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::mpi::world::Hold;
 use crate::sys::clock;
 use crate::sys::selection::Operation;
 
-impl Where<'_> {
+impl<'a> Where<'a> {
     /// Shows `buffer`, or offers it to `readers`.
     fn present(
         &self,
@@ -73,7 +73,7 @@ impl Where<'_> {
     }
 
     /// Shows `len` bytes, and takes the time if it counts.
-    fn timed(&self, len: usize, show: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(super) fn timed(&self, len: usize, show: impl FnOnce() -> Result<()>) -> Result<()> {
         let Some(learns) = self.learns.filter(|learns| learns.timed) else {
             return show();
         };
@@ -82,6 +82,26 @@ impl Where<'_> {
         self.boards
             .has_shown(learns.what, learns.len, clock::nanoseconds() - from, len);
         Ok(())
+    }
+
+    /// Offers `buffer` to the root, waits until that has read it, and learns how it fared; `worth` as for [`Where::end`].
+    pub(super) fn offer_to(&self, hold: &mut Hold, root: u32, buffer: &Buffer, worth: u64) -> Result<()> {
+        let (turn, from) = (self.turn(), clock::nanoseconds());
+        let offer = Offer::whole(buffer, std::iter::once((root, WHOLE)));
+        turn.offer(hold, &offer)?;
+        turn.end(hold, Ok(()), Some(&offer))?;
+        if let Some(learns) = self.learns {
+            let waited = clock::nanoseconds() - from;
+            self.boards.learn(learns, &turn, &offer, worth, waited);
+        }
+        Ok(())
+    }
+
+    /// As the rank that has the data of an operation of this kind, whether it offers them this time.
+    pub(super) fn decides(self, what: Operation, len: usize) -> (bool, Where<'a>) {
+        let (offers, timed) = self.boards.offers(what, len);
+        let learns = Some(Learns { what, len, timed });
+        (offers, Where { learns, ..self })
     }
 
     /// Ends a turn as [`Turn::end`] does, and learns how the readers of `offer` fared; showing is as quick as reading that takes
@@ -96,7 +116,7 @@ impl Where<'_> {
     ) -> Result<()> {
         turn.end(hold, outcome, offer)?;
         if let (Some(learns), Some(offer)) = (self.learns, offer) {
-            self.boards.learn(learns.what, learns.len, turn, offer, worth);
+            self.boards.learn(learns, turn, offer, worth, 0);
         }
         Ok(())
     }
@@ -107,6 +127,9 @@ impl Where<'_> {
 pub(super) const AFTER: u64 = 220;
 /// ... where the second goes beside the first of the next piece.
 const BESIDE: u64 = 120;
+
+/// Bytes of a block above which one copy to the root is not tried: pieces, taken while the next are shown, are as quick.
+const GATHER_MOST: usize = 256 << 10;
 
 /// The root offers its data; everybody copies them. Cost: n bytes read by each of the others.
 ///
@@ -129,10 +152,7 @@ pub fn bcast(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()>
 /// As [`bcast`].
 pub fn bcast_learnt(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()> {
     if at.comm.rank == root {
-        let (what, len) = (Operation::Bcast, data.len());
-        let (offers, timed) = at.boards.offers(what, len);
-        let learns = Some(Learns { what, len, timed });
-        let at = Where { learns, ..at };
+        let (offers, at) = at.decides(Operation::Bcast, data.len());
         return match offers {
             true => bcast(hold, Where { near: 0, ..at }, root, data),
             false => at.timed(data.len(), || moves::bcast(hold, at, root, data)),
@@ -214,6 +234,55 @@ pub fn gather(hold: &mut Hold, at: Where, root: u32, send: Option<&Buffer>, recv
         None => Ok(()),
     };
     turn.end(hold, outcome, None)
+}
+
+/// As [`moves::gather`] of two ranks, of which the other one offers its block, or shows it, as it has learnt ([`Where::decides`]).
+/// Cost: that of [`gather`] or [`moves::gather`].
+///
+/// # Errors
+/// As [`gather`].
+pub fn gather_learnt(
+    hold: &mut Hold,
+    at: Where,
+    root: u32,
+    len: usize,
+    send: Option<&Buffer>,
+    recv: Option<&Blocks>,
+) -> Result<()> {
+    let (Some(recv), true) = (recv, at.comm.rank == root) else {
+        let Some(send) = send else {
+            return moves::gather(hold, at, len, None, None);
+        };
+        let (offers, at) = match len {
+            ..=GATHER_MOST => at.decides(Operation::Gather, len),
+            _ => (false, at),
+        };
+        return match offers {
+            true => at.offer_to(hold, root, send, BESIDE),
+            false => at.timed(len, || moves::gather(hold, at, len, Some(send), None)),
+        };
+    };
+    let (what, mine) = (Operation::Gather, recv.buffer(root));
+    // Who shows takes its time; who offers waits for it.
+    let first = !at.boards.was_offered(what, len);
+    if first {
+        keep(send, Some(&mine));
+    }
+    let turn = moves::begin_gather(hold, at)?;
+    let offered = turn.see(hold, 1 - root, None)?.far.is_some();
+    let outcome = match offered {
+        true => {
+            let outcome = take(hold, at, (&turn, None), at.others(), false, |rank| recv.buffer(rank));
+            turn.seen_all();
+            turn.end(hold, outcome, None)
+        }
+        false => moves::gather_from(hold, at, turn, len, recv),
+    };
+    if !first {
+        keep(send, Some(&mine));
+    }
+    at.boards.is_offered(what, len, offered);
+    outcome
 }
 
 /// `MPI_Scatter` and `MPI_Scatterv`: the root presents all blocks, everybody takes its own.

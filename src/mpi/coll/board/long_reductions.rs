@@ -8,12 +8,20 @@
 
 use super::Where;
 use super::far::{BLOCK, Offer, Reader, WHOLE};
-use super::reductions::Elements;
+use super::reductions::{self, Elements};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Reduction;
 use crate::mpi::coll::schedule::share;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
+use crate::sys::pages::PAGE;
+use crate::sys::selection::Operation;
+
+/// Percent of a copy to scratch memory that showing takes in all where the root reduces beside it, which it can't while it reads.
+const AT_ONCE: u64 = 100;
+
+/// Bytes above which one copy to the root is not tried: it reduces pieces while the next are shown.
+const REDUCE_MOST: usize = 128 << 10;
 
 /// Elements of a rank's operand, or of a part of the result: first and number.
 type Part = (usize, usize);
@@ -163,6 +171,46 @@ pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Res
     let offer = Offer::whole(&result, std::iter::once((root, WHOLE)));
     turn.offer(hold, &offer)?;
     turn.end(hold, Ok(()), Some(&offer))
+}
+
+/// As [`reductions::reduce`] of two ranks, of which the other one offers its operand, or shows it, as it has learnt
+/// ([`Where::decides`]). Cost: n bytes read and reduced by the root.
+///
+/// # Errors
+/// As [`allreduce`].
+pub fn reduce_learnt(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Result<()> {
+    let (me, len) = (at.comm.rank, elements.size());
+    if me != root {
+        let (offers, at) = match len {
+            ..=REDUCE_MOST => at.decides(Operation::Reduce, len),
+            _ => (false, at),
+        };
+        return match offers {
+            true => at.offer_to(hold, root, &elements.operand(), AT_ONCE),
+            false => at.timed(len, || reductions::reduce(hold, at, root, elements)),
+        };
+    }
+    let turn = reductions::begin_reduce(hold, at, elements)?;
+    if turn.see(hold, 1 - root, None)?.far.is_none() {
+        return reductions::reduce_from(hold, at, turn, elements);
+    }
+    let mut reader = Reader::new(hold, &turn, at.others(), false, Some(len), None, |_| (0, len))?;
+    reader.judges();
+    let mut kept = std::mem::take(&mut hold.desk.blocks);
+    if kept.len() < len + PAGE {
+        kept.resize(len + PAGE, 0);
+    }
+    // The kernel copies to pages that begin like its source's more quickly.
+    let room = kept.as_mut_ptr().wrapping_add(kept.as_ptr().align_offset(PAGE));
+    // SAFETY: there is room for all of them.
+    let data = unsafe { reader.get(hold, 1 - root, (0, len), room)? };
+    // The other one need not wait for more than this.
+    reader.tell();
+    turn.seen_all();
+    turn.finish(hold);
+    elements.with_other(hold, me, data, elements.recv)?;
+    hold.desk.blocks = kept;
+    Ok(())
 }
 
 /// Everybody reduces its block of all operands; `block(rank)` is (first element, elements).

@@ -121,21 +121,45 @@ fn take(hold: &mut Hold, turn: &Turn, from: u32, to: &Buffer, (first, len): Piec
 pub fn gather(hold: &mut Hold, at: Where, len: usize, send: Option<&Buffer>, recv: Option<&Blocks>) -> Result<()> {
     if let Some(recv) = recv {
         keep(send, Some(&recv.buffer(at.comm.rank)));
+        let first = begin_gather(hold, at)?;
+        return gather_from(hold, at, first, len, recv);
     }
     for piece in pieces(len, at.near) {
         let turn = at.turn();
-        match (send, recv) {
-            (_, Some(recv)) => {
-                turn.show_with(hold, 0, |_| ())?;
-                for rank in at.others() {
-                    take(hold, &turn, rank, &recv.buffer(rank), piece)?;
-                }
-                turn.seen_all();
-                turn.finish(hold);
-            }
-            (Some(send), None) => show(hold, &turn, send, piece)?,
-            (None, None) => turn.finish(hold),
+        match send {
+            Some(send) => show(hold, &turn, send, piece)?,
+            None => turn.finish(hold),
         }
+    }
+    Ok(())
+}
+
+/// A turn of a gather at its root, whom others are told about that take another rank for it.
+///
+/// # Errors
+/// As [`gather`].
+pub fn begin_gather<'a>(hold: &mut Hold, at: Where<'a>) -> Result<Turn<'a>> {
+    let turn = at.turn();
+    turn.show_with(hold, 0, |_| ())?;
+    Ok(turn)
+}
+
+/// As [`gather`], of the root, which has begun the first turn and has its own block.
+///
+/// # Errors
+/// As [`gather`].
+pub fn gather_from(hold: &mut Hold, at: Where, first: Turn, len: usize, recv: &Blocks) -> Result<()> {
+    let mut begun = Some(first);
+    for piece in pieces(len, at.near) {
+        let turn = match begun.take() {
+            Some(turn) => turn,
+            None => begin_gather(hold, at)?,
+        };
+        for rank in at.others() {
+            take(hold, &turn, rank, &recv.buffer(rank), piece)?;
+        }
+        turn.seen_all();
+        turn.finish(hold);
     }
     Ok(())
 }

@@ -187,6 +187,20 @@ impl<'a> Elements<'a> {
         rank == turn.comm.rank && self.send.is_none() && (turn.swap.is_some() || turn.passes)
     }
 
+    /// Reduces this rank's operand, `me` of two ranks, and the other one's at `theirs` into `to`.
+    pub(super) fn with_other(&self, hold: &mut Hold, me: u32, theirs: *const u8, to: *mut u8) -> Result<()> {
+        let view = |data, from| View {
+            data,
+            len: self.size(),
+            far: None,
+            from,
+        };
+        let (own, theirs) = (view(self.operand().address.cast_const(), me), view(theirs, 1 - me));
+        let both = if me == 0 { (own, theirs) } else { (theirs, own) };
+        let overwritten = self.send.is_none().then_some(me as usize);
+        self.combine(hold, (both.0, Some(both.1)), overwritten, (0, self.count), to)
+    }
+
     /// `to = left op right`, or `to = left op to`; the result overwrites the operand number `own`, if any.
     fn combine(
         &self,
@@ -289,18 +303,46 @@ fn allreduce_piece(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()
 /// # Errors
 /// As [`allreduce`].
 pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Result<()> {
+    if at.comm.rank == root {
+        let first = begin_reduce(hold, at, elements)?;
+        return reduce_from(hold, at, first, elements);
+    }
     for elements in elements.pieces(at.near) {
         let turn = at.turn();
-        if at.comm.rank == root && elements.send.is_some() {
-            // Nobody reads it, but ranks that take another for the root are told so.
-            turn.show_with(hold, 0, |_| ())?;
-        } else {
-            turn.show(hold, &elements.operand())?;
-        }
-        if at.comm.rank == root {
-            elements.reduce_whole(hold, &turn, at.comm.size() - 1)?;
-            turn.seen_all();
-        }
+        turn.show(hold, &elements.operand())?;
+        turn.finish(hold);
+    }
+    Ok(())
+}
+
+/// The next turn of a reduction at its root: that of the first piece of `elements`.
+///
+/// # Errors
+/// As [`allreduce`].
+pub fn begin_reduce<'a>(hold: &mut Hold, at: Where<'a>, elements: &Elements) -> Result<Turn<'a>> {
+    let turn = at.turn();
+    match elements.pieces(at.near).next() {
+        // The result goes where it lies.
+        Some(first) if first.send.is_none() => turn.show(hold, &first.operand())?,
+        // Nobody reads it, but ranks that take another for the root are told so.
+        _ => turn.show_with(hold, 0, |_| ())?,
+    }
+    Ok(turn)
+}
+
+/// As [`reduce`], of the root, which has begun the first turn.
+///
+/// # Errors
+/// As [`allreduce`].
+pub fn reduce_from(hold: &mut Hold, at: Where, first: Turn, elements: &Elements) -> Result<()> {
+    let mut begun = Some(first);
+    for elements in elements.pieces(at.near) {
+        let turn = match begun.take() {
+            Some(turn) => turn,
+            None => begin_reduce(hold, at, &elements)?,
+        };
+        elements.reduce_whole(hold, &turn, at.comm.size() - 1)?;
+        turn.seen_all();
         turn.finish(hold);
     }
     Ok(())
@@ -345,18 +387,10 @@ pub fn reduce_scatter_of_two(
         // In place, what it shows is not overwritten by results before this turn's.
         turn.show(hold, &piece(other).operand())?;
         let mine = piece(me);
-        let own = View {
-            data: mine.operand().address,
-            len: mine.size(),
-            far: None,
-            from: me,
-        };
-        let theirs = turn.see(hold, other, Some(own.len))?;
-        let both = if me == 0 { (own, theirs) } else { (theirs, own) };
-        let overwritten = elements.send.is_none().then_some(me as usize);
+        let theirs = turn.see(hold, other, Some(mine.size()))?;
         let to = elements.result(done, mine.count).address;
-        elements.combine(hold, (both.0, Some(both.1)), overwritten, (0, mine.count), to)?;
-        turn.count(hold, other, own.len);
+        mine.with_other(hold, me, theirs.data, to)?;
+        turn.count(hold, other, mine.size());
         turn.seen_all();
         turn.finish(hold);
     }
