@@ -169,6 +169,8 @@ pub struct Channel<B> {
     far: Vec<Option<bool>>,
     /// By class of length, what was settled last for any destination.
     habits: [Option<Way>; CLASSES],
+    /// Nanoseconds that one copy of a byte takes at least, once somebody has asked.
+    pace: Option<f32>,
     /// By sender, how late this rank is for it; by receiver, what it has told this rank.
     lateness: Vec<Lateness>,
     levels: Vec<Level>,

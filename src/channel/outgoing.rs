@@ -167,6 +167,7 @@ impl<B: Bytes> Channel<B> {
             ways: (0..ranks).map(|to| Ways::between(me, to)).collect(),
             far: vec![None; ranks as usize],
             habits: Default::default(),
+            pace: None,
             lateness: vec![Lateness::default(); ranks as usize],
             levels: vec![Level::default(); ranks as usize],
             reach: vec![Reach::Unknown; ranks as usize],

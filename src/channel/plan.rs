@@ -108,7 +108,7 @@ impl<B: Bytes> Channel<B> {
         let choice = Choice {
             open: 1 | (pull as u8) << Way::Pull as u8 | (join as u8) << Way::Join as u8,
             guess: self.habits[ways::class_of(len)].unwrap_or(guess),
-            one_copy: cma::pace(),
+            one_copy: *self.pace.get_or_insert_with(cma::pace),
         };
         let (out, pool) = (&mut self.out[to as usize], &self.pool);
         let under_way = |last: Option<Name>| match out.messages.is_empty() && last.is_none_or(|name| pool.is_back(name))

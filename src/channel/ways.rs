@@ -11,12 +11,14 @@
 //!  first epoch (not counted) -> trial: the ways in turn, up to three rounds, fewer and fewer -> settled for a while
 //!                                 ^--------------------------------------------------------------'
 //! ```
-//! The first messages after a change of ways are not counted: in caches that another way has filled each way is slow.
+//! What goes by value is under way until its receiver has read it, as far as the ring's credit tells. A way that one copy's least time, as
+//! measured within this process, rules out is not tried. The first messages after a change of ways are not counted: in caches that another way has filled each way is slow.
 //! A way replaces the one in use only if it is clearly better. Trials get rarer while they change nothing, the sooner the less
 //! the others were near. Where many messages are under way at a time an epoch is all of them, and says as much as several short
 //! ones: then two rounds do, and the way in use, too, is tried no more when it is hopeless. A whole epoch by a way that takes several
 //! times as long is dear, so each other way is probed first, and given up if it costs twice as much: with two messages that go one
-//! after the other, or with a few of those that are under way at a time, while the rest goes by the way in use.
+//! after the other, or with a few of those that are under way at a time, while the rest goes by the way in use. What must be better
+//! by far, as that least time says, is not probed.
 //!
 //! Two ranks that send each other messages of a class have to try a way at the same time: of one alone the other's messages, by the
 //! old way, take as long as before. So the lower rank learns, and the higher one sends as the lower one does, which it sees

@@ -6,7 +6,6 @@
 
 use super::clock;
 use std::io;
-use std::sync::OnceLock;
 
 /// Most bytes one call is asked for; the kernel itself stops at 0x7ffff000.
 const CALL_LIMIT: usize = 1 << 30;
@@ -113,21 +112,18 @@ pub unsafe fn transfer(pid: i32, direction: Direction, local: *mut u8, stretches
 }
 
 /// Nanoseconds that one copy of a byte by the kernel takes at least, out of and into near caches; infinite where it copies nothing.
-/// Measured when it is asked for the first time, which takes about 50 us.
+/// Cost: it is measured, about 50 us.
 pub fn pace() -> f32 {
-    static PACE: OnceLock<f32> = OnceLock::new();
-    *PACE.get_or_init(|| {
-        let mut memory = vec![1u8; 2 * SAMPLE];
-        let (from, to) = memory.split_at_mut(SAMPLE);
-        let mut sample = || {
-            let begin = clock::nanoseconds();
-            // SAFETY: both halves are this function's own.
-            unsafe { read(std::process::id() as i32, from.as_ptr() as u64, to.as_mut_ptr(), SAMPLE) }.ok()?;
-            Some(clock::nanoseconds() - begin)
-        };
-        let least = (0..SAMPLES).map_while(|_| sample()).min();
-        least.map_or(f32::INFINITY, |least| least as f32 / SAMPLE as f32 * LONGER)
-    })
+    let mut memory = vec![1u8; 2 * SAMPLE];
+    let (from, to) = memory.split_at_mut(SAMPLE);
+    let mut sample = || {
+        let begin = clock::nanoseconds();
+        // SAFETY: both halves are this function's own.
+        unsafe { read(std::process::id() as i32, from.as_ptr() as u64, to.as_mut_ptr(), SAMPLE) }.ok()?;
+        Some(clock::nanoseconds() - begin)
+    };
+    let least = (0..SAMPLES).map_while(|_| sample()).min();
+    least.map_or(f32::INFINITY, |least| least as f32 / SAMPLE as f32 * LONGER)
 }
 
 /// Lets `tracer` and its descendants (our launcher and so all ranks) read this process where the
@@ -135,4 +131,29 @@ pub fn pace() -> f32 {
 pub fn allow_reads_by(tracer: i32) {
     // SAFETY: plain integers.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, tracer as libc::c_ulong, 0, 0, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pace_of_copies_is_a_bound_below_the_times_of_copies() {
+        let pace = pace();
+        let (from, mut to) = (vec![7u8; 1 << 20], vec![0u8; 1 << 20]);
+        let begin = clock::nanoseconds();
+        // SAFETY: both are this test's own.
+        unsafe {
+            read(
+                std::process::id() as i32,
+                from.as_ptr() as u64,
+                to.as_mut_ptr(),
+                to.len(),
+            )
+        }
+        .unwrap();
+        let took = (clock::nanoseconds() - begin) as f32 / to.len() as f32;
+        assert!(pace > 0.001 && pace < took, "{pace} and {took} ns a byte");
+        assert!(from == to);
+    }
 }
