@@ -136,6 +136,7 @@ impl<B: Bytes> Channel<B> {
     /// allocation or read-modify-write.
     #[inline(always)]
     pub unsafe fn push_row(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
+        let fault = |Junk| Fault { from: to };
         if len >= self.aside_min as usize {
             // SAFETY: the caller's promise.
             let sent = len <= self.row_max && unsafe { self.push_by_shuttle(to, envelope, data, len) }?;
@@ -143,33 +144,6 @@ impl<B: Bytes> Channel<B> {
                 return Ok(sent);
             }
         }
-        // SAFETY: the caller's promise.
-        unsafe { self.push_by_ring(to, envelope, data, len) }
-    }
-
-    /// Most bytes that go in one piece.
-    pub fn whole_max(&self) -> usize {
-        self.ring_max
-    }
-
-    /// As [`Channel::push_row`], up to [`Channel::whole_max`] bytes for which [`Channel::plan`] has no other way.
-    ///
-    /// # Safety
-    /// As [`Channel::push_row`].
-    pub unsafe fn push_planned(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            Ok(len <= self.ring_max
-                && (len >= self.aside_min as usize && self.push_by_shuttle(to, envelope, data, len)?
-                    || self.push_by_ring(to, envelope, data, len)?))
-        }
-    }
-
-    /// # Safety
-    /// As [`Channel::push_row`].
-    #[inline(always)]
-    unsafe fn push_by_ring(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
-        let fault = |Junk| Fault { from: to };
         let out = &mut self.out[to as usize];
         if !out.messages.is_empty() || !out.producer.has_slot().map_err(fault)? {
             return Ok(false);

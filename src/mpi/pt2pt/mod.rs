@@ -110,9 +110,8 @@ pub fn send(
 /// What [`crate::channel::Channel::plan`] has said of a message, if it has been asked.
 pub type Plan = Option<Option<Way>>;
 
-/// Sends a message that the program waits for, whole, here and now, if that needs no waiting and no other way is better; the plan
-/// otherwise. `alone`: the program waits for it before it does anything else, so that parts that overlap gain; otherwise
-/// one of up to `NEARMPI_RING_MAX` goes in one piece.
+/// Sends a message whole, here and now, if that needs no waiting and no other way is better; the plan
+/// otherwise. `alone`: the program does nothing else meanwhile.
 ///
 /// # Errors
 /// A peer that left the protocol.
@@ -142,13 +141,7 @@ pub fn send_whole(
         return Ok(Err(Some(way)));
     };
     // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
-    let pushed = unsafe {
-        match alone || len > channel.whole_max() {
-            true => channel.push_long(to, envelope.0, buffer.address, len),
-            false => channel.push_planned(to, envelope.0, buffer.address, len),
-        }
-    };
-    if pushed.map_err(fault)? {
+    if unsafe { channel.push_long(to, envelope.0, buffer.address, len) }.map_err(fault)? {
         if channel.meter().is_some() {
             channel.count_row(to, envelope.0, len);
         }
