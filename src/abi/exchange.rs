@@ -11,7 +11,7 @@ use super::status::store_status;
 use super::types::*;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
-use crate::mpi::pt2pt::{self, Mode, Plan};
+use crate::mpi::pt2pt::{self, Plan};
 use crate::mpi::request::parts::{Parts, Told};
 use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::Status;
@@ -32,14 +32,7 @@ fn exchange(
         None => hold.add_request(Request::over(Status::PROC_NULL))?,
     };
     let send = match out.1 {
-        Some(to) => Some(pt2pt::isend_planned(
-            hold,
-            comm,
-            plane,
-            (out.0, to, out.2),
-            Mode::Standard,
-            plan,
-        )?),
+        Some(to) => Some(pt2pt::isend_planned(hold, comm, plane, (out.0, to, out.2), plan)?),
         None => None,
     };
     Ok((recv, send))

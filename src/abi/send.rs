@@ -114,15 +114,7 @@ fn start(
         pt2pt::bsend(hold, comm, buffer, to, tag)?;
         return store(request, "request", REQUEST_SENT);
     };
-    let plane = Plane::PointToPoint;
-    let mut plan = None;
-    if mode != Mode::Synchronous {
-        match pt2pt::send_whole(hold, comm, plane, &buffer, (to, tag), false)? {
-            Ok(()) => return store(request, "request", REQUEST_SENT),
-            Err(said) => plan = said,
-        }
-    }
-    let key = pt2pt::isend_planned(hold, comm, plane, (buffer, to, tag), mode, plan)?;
+    let key = pt2pt::isend(hold, comm, Plane::PointToPoint, buffer, to, tag, mode)?;
     store_request(request, key)
 }
 

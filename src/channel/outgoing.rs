@@ -486,7 +486,7 @@ impl<B: Bytes> Channel<B> {
                 self.count_sent(Path::Slot, to, envelope, message.end);
                 Ok(true)
             }
-            What::Message { envelope } if message.end <= self.ring_max && !self.overlaps_packing(message) => {
+            What::Message { envelope } if message.end <= self.ring_max && !self.goes_in_parts(to, message) => {
                 let out = &mut self.out[to as usize];
                 let len = message.end as u32;
                 if !out.producer.has_slot().map_err(fault)? {

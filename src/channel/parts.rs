@@ -83,9 +83,10 @@ impl<B: Bytes> Channel<B> {
         self.part > 0 && len > self.part
     }
 
-    /// Whether a message short enough to go whole has gaps, so that its packing is worth an overlap.
-    pub(super) fn overlaps_packing(&self, message: &Outgoing<B>) -> bool {
-        self.overlaps(message.end) && message.buffer.in_a_row().is_none()
+    /// Whether a message short enough to go whole has gaps, so that its packing is worth an overlap, or goes by shuttle.
+    pub(super) fn goes_in_parts(&mut self, to: u32, message: &Outgoing<B>) -> bool {
+        let in_a_row = message.buffer.in_a_row().is_some();
+        self.overlaps(message.end) && (!in_a_row || message.position > 0 || self.goes_by_shuttle(to, message.end, true))
     }
 
     /// As [`Channel::push_row`], in parts that the receiver copies one after the other while they come: less time for one

@@ -212,6 +212,7 @@ mod tests {
     fn the_higher_rank_follows_what_has_come_whole_through_the_ring() {
         let (mut low, mut high) = channels();
         let mut bytes = vec![1u8; low.settings.ring_max as usize];
+        low.settings.shuttle_max = 0;
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
         for glance in [false, true] {
             high.ways[0].settle_on(message.1, Way::Pull);

@@ -110,7 +110,7 @@ pub fn send(
 /// What [`crate::channel::Channel::plan`] has said of a message, if it has been asked.
 pub type Plan = Option<Option<Way>>;
 
-/// Sends a message whole, here and now, if that needs no waiting and no other way is better; the plan
+/// Sends a message that the program waits for, whole, here and now, if that needs no waiting and no other way is better; the plan
 /// otherwise. `alone`: the program does nothing else meanwhile.
 ///
 /// # Errors
@@ -137,13 +137,12 @@ pub fn send_whole(
         true => channel.plan_awaited(to, buffer),
         false => channel.plan(to, buffer),
     };
-    let (None, &Layout::Bytes(len)) = (way, &buffer.layout) else {
-        return Ok(Err(Some(way)));
-    };
-    // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
-    if unsafe { channel.push_long(to, envelope.0, buffer.address, len) }.map_err(fault)? {
+    if let (None, Layout::Bytes(len)) = (way, &buffer.layout)
+        // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
+        && unsafe { channel.push_long(to, envelope.0, buffer.address, *len) }.map_err(fault)?
+    {
         if channel.meter().is_some() {
-            channel.count_row(to, envelope.0, len);
+            channel.count_row(to, envelope.0, *len);
         }
         return Ok(Ok(()));
     }
@@ -211,7 +210,7 @@ pub fn isend(
     begin(hold, comm, plane, buffer, dest, tag, mode, true, None)
 }
 
-/// As [`isend`] of a message that [`send_whole`] has not sent, but planned.
+/// As [`isend`] of a standard message that [`send_whole`] has not sent, but planned.
 ///
 /// # Errors
 /// As [`isend`].
@@ -220,10 +219,9 @@ pub fn isend_planned(
     comm: &Rc<Comm>,
     plane: Plane,
     (buffer, dest, tag): (Buffer, u32, i32),
-    mode: Mode,
     plan: Plan,
 ) -> Result<RequestKey> {
-    begin(hold, comm, plane, buffer, dest, tag, mode, true, plan)
+    begin(hold, comm, plane, buffer, dest, tag, Mode::Standard, false, plan)
 }
 
 /// As [`isend`]; the program can cancel it or not.

@@ -208,8 +208,7 @@ fn a_message_that_is_waited_for_leaves_before_its_receiver_comes_or_says_how_it_
                 }
                 Err(plan) => {
                     assert!(!whole && plan.is_some_and(|way| way.is_some()));
-                    let request =
-                        isend_planned(&mut hold, &comm, plane, (data_of, 1, 7), Mode::Standard, plan).unwrap();
+                    let request = isend_planned(&mut hold, &comm, plane, (data_of, 1, 7), plan).unwrap();
                     wait(&mut hold, request).unwrap();
                 }
             }
