@@ -9,17 +9,43 @@
 
 use super::packet::{Join, Offered, Record};
 use super::pull::{Brought, Reach};
-use super::{Bytes, Channel, Fault, Ticket};
+use super::{Arrival, Bytes, Channel, Fault, Ticket};
 use crate::shm::layout::PAGE;
 use crate::shm::offer::{CHUNKS, End, Junk};
 use crate::sys::cma;
 
-/// A message whose last chunk the sender copies.
+/// A message that both sides copy, and that is not whole yet.
 pub(super) struct Joint<B> {
     offered: Offered,
     token: u32,
     into: B,
     wanted: usize,
+    cut: Cut,
+    /// Nothing is left to claim: the sender copies the last chunk.
+    claimed: bool,
+}
+
+/// Where a message's chunks lie.
+#[derive(Clone, Copy)]
+struct Cut {
+    pid: i32,
+    source: u64,
+    local: *mut u8,
+    wanted: usize,
+    chunk: usize,
+    chunks: u32,
+}
+
+/// What has become of the next chunk from the front.
+enum Next {
+    /// It is copied.
+    Copied,
+    /// ... and with it the message is whole.
+    Whole,
+    /// The sender has claimed it.
+    Claimed,
+    /// It can't be copied: the message goes through cells.
+    Refused,
 }
 
 impl<B: Bytes> Channel<B> {
@@ -27,11 +53,13 @@ impl<B: Bytes> Channel<B> {
     /// for the other's last one.
     fn chunk(&self, len: usize) -> usize {
         let most = self.settings.join_chunk as usize;
-        let chunk = (len / 4).clamp(most.min(JOIN_LEAST), most).max(len.div_ceil(CHUNKS));
+        let chunk = (len / 2).clamp(most.min(JOIN_LEAST), most).max(len.div_ceil(CHUNKS));
         chunk.next_multiple_of(PAGE)
     }
 
-    /// Receives the first `wanted` bytes of a claimed offer together with its sender; `None` when it cannot.
+    /// Receives the first `wanted` bytes of a claimed offer together with its sender; `None` when it cannot. The half at the back is
+    /// the sender's as long as this rank has anything else to do ([`Channel::help`]): of messages in a row into one buffer each side
+    /// then writes the same part, which its own cache holds.
     pub(super) fn share(
         &mut self,
         offered: &Offered,
@@ -40,7 +68,7 @@ impl<B: Bytes> Channel<B> {
         token: u32,
     ) -> Result<Option<Brought>, Fault> {
         let from = offered.from;
-        let (Some(address), Some(local)) = (self.address_of(offered), into.in_a_row()) else {
+        let (Some(source), Some(local)) = (self.address_of(offered), into.in_a_row()) else {
             return Ok(None);
         };
         let chunk = self.chunk(wanted);
@@ -56,23 +84,27 @@ impl<B: Bytes> Channel<B> {
             chunk: chunk as u64,
         };
         self.control(from, Record::join(&join))?;
-        let segment = self.segment.clone();
-        let offer = segment.offer(from, offered.id.index).ok_or(Fault { from })?;
-        while let Some(index) = offer.claim(offered.id.usage, End::Front, chunks) {
-            let at = index as usize * chunk;
-            let len = chunk.min(wanted - at);
-            let source = address.wrapping_add(at as u64);
-            // SAFETY: these bytes lie within the first `wanted` of the receive buffer.
-            if let Err(error) = unsafe { cma::read(pid, source, local.add(at), len) } {
-                offer.stop();
-                self.say(format_args!("reads rank {from} through cells: {error}"));
-                self.clear(offered, token, wanted)?;
-                return Ok(Some(Brought::Later));
-            }
-            if offer.finish(chunks).map_err(|Junk| Fault { from })? {
-                self.counters.one_copies += 1;
-                self.finish_offer(from, offered.id)?;
-                return Ok(Some(Brought::Copied));
+        let cut = Cut {
+            pid,
+            source,
+            local,
+            wanted,
+            chunk,
+            chunks,
+        };
+        let mut claimed = false;
+        for _ in 0..chunks / 2 {
+            match self.copy_next(offered, &cut)? {
+                Next::Copied => {}
+                Next::Whole => return Ok(Some(Brought::Copied)),
+                Next::Claimed => {
+                    claimed = true;
+                    break;
+                }
+                Next::Refused => {
+                    self.clear(offered, token, wanted)?;
+                    return Ok(Some(Brought::Later));
+                }
             }
         }
         self.joints.push(Joint {
@@ -80,8 +112,61 @@ impl<B: Bytes> Channel<B> {
             token,
             into: into.clone(),
             wanted,
+            cut,
+            claimed,
         });
         Ok(Some(Brought::Later))
+    }
+
+    /// Whether messages to this rank are copied by both sides and are not whole yet.
+    #[inline]
+    pub fn shares(&self) -> bool {
+        !self.joints.is_empty()
+    }
+
+    /// Nothing else has come: copies what no sender has got to yet, until something does.
+    pub(super) fn help(&mut self) -> Result<Option<Arrival>, Fault> {
+        while let Some(index) = self.joints.iter().position(|joint| !joint.claimed) {
+            let (offered, cut) = (self.joints[index].offered, self.joints[index].cut);
+            match self.copy_next(&offered, &cut)? {
+                Next::Copied if self.has_next(offered.from) => break,
+                Next::Copied => {}
+                Next::Claimed => self.joints[index].claimed = true,
+                Next::Whole => {
+                    let (from, token) = (offered.from, self.joints.swap_remove(index).token);
+                    return Ok(Some(Arrival::Whole { from, token }));
+                }
+                Next::Refused => {
+                    let joint = self.joints.swap_remove(index);
+                    self.clear(&offered, joint.token, joint.wanted)?;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Claims the next chunk from the front and copies it.
+    fn copy_next(&mut self, offered: &Offered, cut: &Cut) -> Result<Next, Fault> {
+        let (from, segment) = (offered.from, self.segment.clone());
+        let offer = segment.offer(from, offered.id.index).ok_or(Fault { from })?;
+        let Some(index) = offer.claim(offered.id.usage, End::Front, cut.chunks) else {
+            return Ok(Next::Claimed);
+        };
+        let at = index as usize * cut.chunk;
+        let len = cut.chunk.min(cut.wanted - at);
+        let source = cut.source.wrapping_add(at as u64);
+        // SAFETY: these bytes lie within the first `wanted` of the receive buffer.
+        if let Err(error) = unsafe { cma::read(cut.pid, source, cut.local.add(at), len) } {
+            offer.stop();
+            self.say(format_args!("reads rank {from} through cells: {error}"));
+            return Ok(Next::Refused);
+        }
+        if offer.finish(cut.chunks).map_err(|Junk| Fault { from })? {
+            self.counters.one_copies += 1;
+            self.finish_offer(from, offered.id)?;
+            return Ok(Next::Whole);
+        }
+        Ok(Next::Copied)
     }
 
     /// The sender's part; the ticket of the message when that ended the transfer.
@@ -148,11 +233,10 @@ impl<B: Bytes> Channel<B> {
 }
 
 /// Chunks are not cut smaller than this: a system call and two claims each.
-const JOIN_LEAST: usize = 32 << 10;
+pub(super) const JOIN_LEAST: usize = 16 << 10;
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::Arrival;
     use super::super::packet::{OfferId, Way, kind};
     use super::*;
     use crate::shm::profile::Path;
@@ -268,13 +352,47 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_receiver_whose_sender_is_away_copies_all() {
+    fn a_receiver_whose_sender_is_away_copies_all_when_nothing_else_is_to_be_done() {
         let mut pair = pair();
-        assert_eq!(pair.bring(), Brought::Copied);
-        assert!(pair.target == pair.source);
+        pair.receiver.settings.join_chunk = 1 << 16;
+        let (chunk, offer) = (1 << 16, Plain(pair.source.as_mut_ptr(), LEN));
+        let mut another = || {
+            let sent = pair.sender.offer(1, 6, &offer, 4, Way::Join, false);
+            assert!(sent.unwrap().is_some());
+        };
+        another();
+        let into = Plain(pair.target.as_mut_ptr(), LEN);
+        let bring = |receiver: &mut Channel<Plain>| receiver.bring(&pair.offered, &into, LEN, TOKEN).unwrap();
+        assert_eq!(bring(&mut pair.receiver), Brought::Later);
+        let copied = |target: &[u8], chunks: usize| {
+            let len = (chunks * chunk).min(LEN);
+            target[..len] == pair.source[..len] && target[len..].iter().all(|&byte| byte == 0)
+        };
+        assert!(copied(&pair.target, 2), "the half at the back is the sender's");
+        let comes = |receiver: &mut Channel<Plain>| matches!(receiver.poll(None), Ok(Some(Arrival::Offer { .. })));
+        assert!(comes(&mut pair.receiver) && copied(&pair.target, 2));
+        another();
+        assert!(matches!(pair.receiver.help(), Ok(None)));
+        assert!(copied(&pair.target, 3) && pair.receiver.shares());
+        assert!(comes(&mut pair.receiver));
+        pair.receiver_gets_whole();
         // The invitation comes too late, the news of the end does not.
         assert!(matches!(pair.sender.poll(None), Ok(Some(Arrival::Sent(3)))));
         assert_eq!(pair.sender.counters.written, 0);
+    }
+
+    #[test]
+    fn what_can_be_read_no_more_comes_through_cells_from_its_beginning() {
+        let mut pair = pair();
+        assert_eq!(pair.bring(), Brought::Later);
+        pair.receiver.joints[0].cut.source = 8;
+        assert!(matches!(pair.receiver.help(), Ok(None)));
+        assert!(!pair.receiver.shares());
+        while !matches!(pair.sender.poll(None), Ok(Some(Arrival::Sent(3)))) {
+            drain(&mut pair.receiver, &Plain(pair.target.as_mut_ptr(), LEN));
+        }
+        drain(&mut pair.receiver, &Plain(pair.target.as_mut_ptr(), LEN));
+        assert!(pair.target == pair.source);
     }
 
     #[test]

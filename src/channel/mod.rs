@@ -418,7 +418,10 @@ impl<B: Bytes> Channel<B> {
                 source + 1
             };
         }
-        Ok(self.sent.pop_front().map(Arrival::Sent))
+        match self.sent.pop_front() {
+            Some(ticket) => Ok(Some(Arrival::Sent(ticket))),
+            None => self.help(),
+        }
     }
 
     #[inline]

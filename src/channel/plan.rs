@@ -4,6 +4,7 @@
 //! Thresholds follow the topology (Chai 2008 §4.1): where two CPUs share no cache, copies through cells are dearer, and
 //! what avoids them begins with shorter messages. /sys is read at the first large message to a rank.
 
+use super::joint::JOIN_LEAST;
 use super::outgoing::Out;
 use super::packet::Way;
 use super::ways::{self, Choice};
@@ -95,11 +96,11 @@ impl<B: Bytes> Channel<B> {
         }
     }
 
-    /// Where learning has a choice: below `join_min` / 8 both sides are never worth it, above twice `join_min` one
-    /// side alone never is. What could go by shuttle begins with that, also when it has just become worth the shuttle's pages.
+    /// Where learning has a choice: both sides copy what makes a chunk for each, above twice `join_min` one
+    /// side alone is never worth it. What could go by shuttle begins with that, also when it has just become worth the shuttle's pages.
     fn learnt_way(&mut self, to: u32, len: usize, one_copy_min: usize, join_min: usize) -> Way {
         let pull = len >= one_copy_min && len < 2 * join_min;
-        let join = len >= join_min / 8;
+        let join = len >= one_copy_min.max(2 * JOIN_LEAST);
         let by_shuttle = self.goes_by_shuttle(to, len, true);
         let guess = match len {
             _ if join && 2 * len >= join_min && !by_shuttle => Way::Join,

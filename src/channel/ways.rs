@@ -431,22 +431,22 @@ impl Class {
                         alive &= !bit(way);
                     }
                 }
-                // The one in use goes first in each round: what can't be better is not tried.
+                // What can't be better is not tried, so the one in use goes first in each round, and then what may be the best.
                 let used = self.cost[incumbent as usize];
                 for &other in WAYS.iter().filter(|&&other| other != incumbent) {
-                    if choice.least(other) > BETTER * used {
+                    if cost[other as usize] > best && choice.least(other) > BETTER * best {
                         alive &= !bit(other);
                     }
                 }
                 let order = [incumbent]
                     .into_iter()
-                    .chain(WAYS.into_iter().filter(|&other| other != incumbent));
+                    .chain(WAYS.into_iter().rev().filter(|&other| other != incumbent));
                 let mut rest = order.skip_while(|&other| other != way).skip(1);
                 match rest.find(|&other| alive & bit(other) != 0) {
                     Some(next) => {
                         self.way = next;
-                        let promising = next != Way::Cells && choice.one_copy <= PROMISING * used;
-                        let doubtful = !promising || choice.one_copy == 0.0;
+                        let least = choice.least(next);
+                        let doubtful = least == 0.0 || least > PROMISING * used;
                         self.probe = doubtful && round == 0 && next != incumbent && alive & bit(incumbent) != 0;
                     }
                     None => {

@@ -77,7 +77,7 @@ cvars! {
     way "WAY" 0 0..=4
         "how large messages travel: 1 through cells, 2 read by the receiver, 3 copied by both sides, 4 by length alone; 0: learnt for each destination";
     join_min "JOIN_MIN" 524288 1..=1073741824
-        "bytes from which both sides copy a message by length alone; learning tries it from an eighth of this and begins with it from half of this";
+        "bytes from which both sides copy a message by length alone; learning begins with it from half of this";
     join_chunk "JOIN_CHUNK" 262144 4096..=1073741824
         "most bytes that one side copies at a time when both do";
     tuned "TUNED" 1 0..=1

@@ -159,9 +159,10 @@ pub fn wait_glancing(hold: &mut Hold, key: RequestKey) -> Result<()> {
     let (source, room) = (u32::try_from(*source), buffer.len());
     let (engine, channel) = (&hold.engine, &hold.engine.channel);
     let usual = engine.detours == 0 && engine.events == 0 && !engine.polling;
-    // What waits to be sent goes on only in the queues.
+    // What waits to be sent, or is copied by both sides, goes on only in the queues.
     if usual
         && channel.is_flushed()
+        && !channel.shares()
         && channel.meter().is_none()
         && let Ok(source) = source
     {
