@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn what_is_hardly_better_is_left_alone() {
-        assert_eq!(usual().to_string(), "bcast@2 roomy: shown<=8K learnt<=256K tree");
+        assert_eq!(usual().to_string(), "bcast@2 roomy: shown<=8K learnt<=64K tree");
         let same = [1.0; 5];
         assert_eq!(choose(&costs(same, same, same), &usual()), None);
         let short = [1.0, 1.0, 1.0, 9.0, 9.0];

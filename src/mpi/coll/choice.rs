@@ -170,7 +170,8 @@ impl Table {
             for row in [&mut table.scatter, &mut table.allgather, &mut table.alltoall] {
                 row.learnt = AT_ONCE;
             }
-            (table.bcast.shown, table.bcast.learnt) = (near / 8, short);
+            // Longer messages two ranks copy both, each a half.
+            (table.bcast.shown, table.bcast.learnt) = (near / 8, if size == 2 { near } else { short });
             if size == 2 {
                 for row in [&mut table.gather, &mut table.reduce] {
                     (row.shown, row.learnt) = (near / 4, row.shown);
@@ -375,6 +376,10 @@ mod tests {
         assert_eq!(
             (both(two.gather), both(three.gather)),
             ((1 << 14, 1 << 22), (1 << 18, 0))
+        );
+        assert_eq!(
+            (both(two.bcast), both(three.bcast)),
+            ((1 << 13, 1 << 16), (1 << 13, 1 << 18))
         );
         let scattered = |table: Table| table.reduce_scatter.shown;
         assert_eq!((scattered(two), scattered(three)), (ANY, 1 << 18));

@@ -307,8 +307,8 @@ mod tests {
                 // What has been learnt of one is known of its kin.
                 board::of(&hold, &comm).unwrap().learnt.all.borrow_mut().clear();
                 for seed in 0..=FIRST {
-                    // 60,000 to 120,000 bytes of rank 0: a broadcast of several pieces.
-                    let count = 30_000;
+                    // Of rank 0 60,000 to 120,000 bytes, or 30,000 to 60,000: a broadcast of several pieces.
+                    let count = if matches!(what, What::Bcast) { 15_000 } else { 30_000 };
                     let root = matches!(what, What::Gather | What::Gatherv | What::Reduce).into();
                     take(
                         &mut hold,
