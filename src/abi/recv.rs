@@ -145,7 +145,11 @@ fn recv_long(
             let Some(from) = from else {
                 return store_status(status, &Status::PROC_NULL);
             };
-            let request = pt2pt::recv_waiting(hold, comm, Plane::PointToPoint, buffer, from, tag)?;
+            let plane = Plane::PointToPoint;
+            if let Some(came) = pt2pt::recv_scattered(hold, comm, plane, &buffer, from, tag) {
+                return store_status(status, &came);
+            }
+            let request = pt2pt::recv_waiting(hold, comm, plane, buffer, from, tag)?;
             received(hold, request, status)
         })
     };

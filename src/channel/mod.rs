@@ -12,7 +12,7 @@ mod metering;
 mod offers;
 pub mod outgoing;
 pub mod packet;
-mod parts;
+pub mod parts;
 mod plan;
 pub mod pull;
 mod row;

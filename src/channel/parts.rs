@@ -25,6 +25,8 @@ const LONG_MOST: usize = 8;
 const GAPS_MOST: usize = 2;
 /// Data with gaps that are gathered at a time; the first-level cache holds them twice.
 const STAGE: usize = 16 << 10;
+/// ... and more bytes than these go in parts, so that gathering and copying overlap.
+pub const GATHERED: usize = 8 << 10;
 /// Parts are whole lines.
 const LINE: usize = 64;
 /// Less than this goes into shared memory directly.
@@ -101,6 +103,26 @@ impl<B: Bytes> Channel<B> {
             // SAFETY: the caller's promise.
             false => unsafe { self.push_long(to, envelope, data, len) },
         }
+    }
+
+    /// As [`Channel::push_row`], data with gaps that are short enough to be gathered first and to go whole.
+    ///
+    /// # Errors
+    /// As [`Channel::push_row`].
+    pub fn push_gathered(&mut self, to: u32, envelope: u64, buffer: &B) -> Result<bool, Fault> {
+        let len = buffer.len();
+        if len > GATHERED {
+            return Ok(false);
+        }
+        let mut stage = std::mem::take(&mut self.stage);
+        stage.resize(STAGE, 0);
+        // SAFETY: the stage has room for all of it; the program owns the buffer.
+        let sent = unsafe {
+            buffer.take(0, stage.as_mut_ptr(), len);
+            self.send_row(to, envelope, stage.as_ptr(), len)
+        };
+        self.stage = stage;
+        sent
     }
 
     /// As [`Channel::push_parts`], a message of any length for which [`Channel::plan`] has no other way.

@@ -30,6 +30,7 @@ use super::world::{Hold, State};
 use crate::channel::Bytes;
 use crate::channel::outgoing::Sent;
 use crate::channel::packet::Way;
+use crate::channel::parts::GATHERED;
 use crate::fail;
 use crate::sys::cpu;
 use buffered::Charge;
@@ -133,6 +134,9 @@ pub fn send_whole(
     }
     let (to, envelope) = address(comm, plane, dest, tag);
     let channel = &mut hold.engine.channel;
+    if alone && !buffer.is_in_a_row() && channel.push_gathered(to, envelope.0, buffer).map_err(fault)? {
+        return Ok(Ok(()));
+    }
     let way = match learns {
         true => channel.plan_awaited(to, buffer),
         false => channel.plan(to, buffer),
@@ -348,16 +352,50 @@ pub fn recv_started(
     source: i32,
     tag: i32,
 ) -> Result<std::result::Result<Status, RequestKey>> {
-    if let Layout::Bytes(len) = buffer.layout {
-        let awaited = probe::first(comm, source).map(|from| (from, Pattern::new(comm.context_on(plane), source, tag)));
-        if let Some(awaited) = awaited
+    let came = match buffer.layout {
+        Layout::Bytes(len) => probe::first(comm, source).and_then(|from| {
+            let awaited = (from, Pattern::new(comm.context_on(plane), source, tag));
             // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
-            && let Some(status) = unsafe { recv_glancing(hold, awaited, (buffer.address, len), source) }
-        {
-            return Ok(Ok(status));
-        }
+            unsafe { recv_glancing(hold, awaited, (buffer.address, len), source) }
+        }),
+        _ => recv_scattered(hold, comm, plane, &buffer, source, tag),
+    };
+    match came {
+        Some(status) => Ok(Ok(status)),
+        None => recv_waiting(hold, comm, plane, buffer, source, tag).map(Err),
     }
-    recv_waiting(hold, comm, plane, buffer, source, tag).map(Err)
+}
+
+/// The short way of a receive of few bytes that are not to lie in a row: as [`recv_glancing`], into memory of this rank's own first.
+/// `None`, and nothing done, where they do, or when it cannot go that way.
+pub fn recv_scattered(
+    hold: &mut Hold,
+    comm: &Comm,
+    plane: Plane,
+    buffer: &Buffer,
+    source: i32,
+    tag: i32,
+) -> Option<Status> {
+    let room = buffer.len();
+    if buffer.is_in_a_row() || room > GATHERED || hold.engine.detours & engine::CAREFUL != 0 {
+        return None;
+    }
+    let awaited = (
+        probe::first(comm, source)?,
+        Pattern::new(comm.context_on(plane), source, tag),
+    );
+    let mut row = std::mem::take(&mut hold.desk.blocks);
+    if row.len() < room {
+        row.resize(GATHERED, 0);
+    }
+    // SAFETY: the row has room for so many bytes.
+    let came = unsafe { recv_glancing(hold, awaited, (row.as_mut_ptr(), room), source) };
+    if let Some(status) = &came {
+        // SAFETY: so many bytes have come, for which the buffer has room; the program owns it.
+        unsafe { buffer.unpack(0, row.as_ptr(), status.bytes as usize) };
+    }
+    hold.desk.blocks = row;
+    came
 }
 
 /// The same through the queues: the request, over.

@@ -260,6 +260,46 @@ fn kept_messages_are_received_without_a_request() {
 }
 
 #[test]
+fn few_bytes_with_gaps_go_and_come_without_a_request() {
+    const MOST: usize = GATHERED / 2;
+    job(2, &[], |rank, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        let plane = Plane::PointToPoint;
+        for pairs in [2, 7, 300, MOST, MOST + 1] {
+            let mut whole = pattern(4 * pairs, 0);
+            if rank == 0 {
+                let message = striped(&mut whole, pairs as i64);
+                send(&mut hold, &comm, plane, message, 1, 5, Mode::Standard).unwrap();
+                continue;
+            }
+            while !hold.engine.channel.has_next(0) {}
+            let mut bytes = vec![0xee; 4 * pairs + 8];
+            let mut receive = |pairs: usize, tag| {
+                let room = striped(&mut bytes, pairs as i64);
+                recv_scattered(&mut hold, &comm, plane, &room, 0, tag)
+            };
+            assert!(
+                receive(pairs, 4).is_none() && receive(pairs - 1, 5).is_none(),
+                "another; too long"
+            );
+            let came = receive(pairs.max(MOST.min(pairs + 1)), 5);
+            assert_eq!(came.is_some(), pairs <= MOST, "{pairs} pairs");
+            match came {
+                Some(status) => assert_eq!((status.source, status.tag, status.bytes), (0, 5, 2 * pairs as u64)),
+                None => {
+                    let room = striped(&mut bytes, pairs as i64);
+                    recv(&mut hold, &comm, plane, room, 0, 5).unwrap();
+                }
+            }
+            let kept = |at: usize| at % 4 > 1 || at >= 4 * pairs;
+            let right = |(at, &byte): (usize, &u8)| byte == if kept(at) { 0xee } else { whole[at] };
+            assert!(bytes.iter().enumerate().all(right), "{pairs} pairs");
+        }
+    });
+}
+
+#[test]
 fn a_kept_message_that_is_too_long_is_cut_and_gone() {
     job(2, &[], |rank, world| {
         let mut hold = world.hold();
