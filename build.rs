@@ -1,6 +1,6 @@
-//! Gives the shared library the soname that programs built for the MPICH ABI ask for, binds its own
-//! calls to itself, lays together what common programs run (`scripts/order`), lists the functions of the ABI that nobody has written yet, and tells
-//! `nearmpi-info` which compiler built it.
+//! Gives the shared library the soname that programs built for the MPICH ABI ask for, binds its own calls to itself, lays together
+//! what common programs run (`scripts/order`), lists the functions of the ABI that nobody has written yet, and tells `nearmpi-info`
+//! which compiler built it.
 
 #[allow(dead_code)]
 #[path = "src/abi/tables.rs"]
@@ -14,7 +14,10 @@ fn main() {
         .file("src/mpi/op/long_double.c")
         .opt_level(2)
         .compile("nearmpi_long_double");
-    for arg in ["-Wl,-soname,libmpi.so.12", "-Wl,-Bsymbolic-functions"] {
+    // Code lies in memory as it lies in the file, modulo 64 KiB: where a page is touched the kernel maps 64 KiB of memory's addresses
+    // and, since 6.18, whole folios of the page cache, which would be two folios each time.
+    let aligned = "-Wl,-z,max-page-size=65536";
+    for arg in ["-Wl,-soname,libmpi.so.12", "-Wl,-Bsymbolic-functions", aligned] {
         println!("cargo:rustc-cdylib-link-arg={arg}");
     }
     // Not every linker that a user may choose knows linker scripts; lld, which is the default, and GNU ld do.

@@ -59,6 +59,14 @@ pub struct Schedules {
     running: Vec<Running>,
 }
 
+impl Schedules {
+    /// Whether no operation is under way, those included whose requests are freed.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+}
+
 /// An operation under way.
 struct Running {
     operation: Rc<Operation>,

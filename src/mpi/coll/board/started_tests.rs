@@ -380,9 +380,10 @@ fn persistent_operations_claim_boards_and_give_them_back() {
             for (request, _) in waited.iter().chain(left).chain(&short) {
                 request::free(&mut hold, *request).unwrap();
             }
-            // Those that were freed while they were active are over when this is.
+            // Those that were freed while they were active go on, by boards or by message, and their memory is used until they are over.
             internal::barrier(&mut hold, &first).unwrap();
-            hold.wait_until(None, |hold| Ok(hold.desk.started.is_empty())).unwrap();
+            let is_over = |hold: &Hold| hold.desk.started.is_empty() && hold.schedules.is_empty();
+            hold.wait_until(None, |hold| Ok(is_over(hold))).unwrap();
             internal::barrier(&mut hold, &first).unwrap();
         }
     });
