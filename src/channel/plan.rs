@@ -11,8 +11,7 @@ use super::ways::{self, Choice};
 use super::{Bytes, Channel};
 use crate::shm::pool::Name;
 use crate::shm::profile::What;
-use crate::sys::topology::Place;
-use crate::sys::{clock, cma, cpu};
+use crate::sys::{clock, cma, cpu, topology};
 use std::sync::atomic::Ordering;
 
 /// A shuttle's first bytes, whose pages are made for whatever comes.
@@ -29,12 +28,6 @@ impl<B> Out<B> {
     pub(super) fn is_worth_pages(&self, len: usize) -> bool {
         len <= MADE || self.large / PAGES_AFTER >= len as u64
     }
-}
-
-/// Whether ranks at these places share no cache of the third level, as far as anybody knows.
-fn far(mine: &Place, theirs: &Place) -> bool {
-    let differ = |a: Option<u32>, b: Option<u32>| a.is_some() && b.is_some() && a != b;
-    differ(mine.l3, theirs.l3) || differ(mine.node, theirs.node) || differ(mine.package, theirs.package)
 }
 
 impl<B: Bytes> Channel<B> {
@@ -55,6 +48,11 @@ impl<B: Bytes> Channel<B> {
     pub fn learns(&self, len: usize) -> bool {
         let least = self.settings.one_copy_min / AWAITED;
         self.overlaps(len) && len as u64 >= least && self.settings.one_copy != 0
+    }
+
+    /// Whether messages to `to` of about `len` bytes are about to find out which way is the best.
+    pub fn tries(&self, to: u32, len: usize) -> bool {
+        self.ways[to as usize].tries(len)
     }
 
     #[inline]
@@ -142,7 +140,7 @@ impl<B: Bytes> Channel<B> {
         }
         let pid = self.segment.rank(to).pid.load(Ordering::Relaxed) as i32;
         let (mine, theirs) = (cpu::mask(0), cpu::mask(pid));
-        self.far[to as usize] = Some(pid > 0 && far(&Place::of(&mine), &Place::of(&theirs)));
+        self.far[to as usize] = Some(pid > 0 && topology::far(&mine, &theirs));
     }
 
     /// A threshold of `bytes`, for messages to `to`.
@@ -161,21 +159,6 @@ mod tests {
     use super::super::outgoing::Sent;
     use super::super::{Arrival, Glance};
     use super::*;
-
-    #[test]
-    fn ranks_are_far_apart_when_a_known_thing_is_not_shared() {
-        let at = |l3, node, package| Place {
-            l3,
-            node,
-            package,
-            ..Place::default()
-        };
-        let here = at(Some(0), Some(0), Some(0));
-        assert!(!far(&here, &here));
-        assert!(far(&here, &at(Some(8), Some(0), Some(0))));
-        assert!(far(&at(None, Some(0), None), &at(None, Some(1), None)));
-        assert!(!far(&here, &Place::default()), "nobody knows");
-    }
 
     #[test]
     fn a_long_message_goes_by_shuttle_once_as_much_has_gone_as_its_pages_cost() {

@@ -296,6 +296,12 @@ impl Ways {
         matches!(class.phase, Phase::Settled { .. }).then_some(class.way)
     }
 
+    /// Whether messages of about `len` bytes try ways now.
+    pub fn tries(&self, len: usize) -> bool {
+        let class = self.classes.get(class_of(len));
+        class.is_some_and(|class| matches!(class.phase, Phase::First | Phase::Trial { .. }))
+    }
+
     /// A class begins with what the next smaller or larger one has learnt.
     fn begin(&mut self, number: usize, choice: Choice) {
         let known = |class: &&Class| matches!(class.phase, Phase::Settled { .. });

@@ -31,6 +31,9 @@
 //! it stores the turn into `done`; whoever has shown something waits for that before it overwrites it.
 #![allow(unsafe_code)]
 
+mod verdict;
+
+pub use self::verdict::Verdict;
 use super::sync::{AtomicU64, Ordering};
 use crate::sys::cpu::own_soon;
 use std::ops::Deref;
@@ -156,37 +159,6 @@ impl Note {
             len: (word & (FAR - 1)) as u32,
             far: word & FAR != 0,
         }
-    }
-}
-
-/// What a reader says of the bytes that it copied out of other ranks' memory in a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// Its low bits ([`Verdict::TURN`]).
-    pub turn: u64,
-    /// Picoseconds that a byte took, up to [`Verdict::SLOWEST`].
-    pub pace: u64,
-    /// The bytes were not in its cache.
-    pub fresh: bool,
-}
-
-impl Verdict {
-    /// The bits of a turn that count.
-    pub const TURN: u64 = (1 << 32) - 1;
-    /// Who is slower says this.
-    pub const SLOWEST: u64 = (1 << 30) - 1;
-
-    fn word(self) -> u64 {
-        let pace = self.pace.min(Verdict::SLOWEST);
-        (self.turn & Verdict::TURN) << 32 | pace << 2 | u64::from(self.fresh) << 1 | 1
-    }
-
-    fn of(word: u64) -> Option<Verdict> {
-        (word & 1 != 0).then_some(Verdict {
-            turn: word >> 32,
-            pace: word >> 2 & Verdict::SLOWEST,
-            fresh: word & 2 != 0,
-        })
     }
 }
 
@@ -451,17 +423,6 @@ mod tests {
         board.finish(5);
         assert_eq!(board.done().load(Ordering::Acquire), 5);
         assert_eq!(board.verdict(), None);
-        let verdict = Verdict {
-            turn: 5,
-            pace: 70,
-            fresh: true,
-        };
-        board.judge(verdict);
-        assert_eq!(board.verdict(), Some(verdict));
-        let pace = u64::MAX;
-        board.judge(Verdict { pace, ..verdict });
-        let pace = Verdict::SLOWEST;
-        assert_eq!(board.verdict(), Some(Verdict { pace, ..verdict }));
         assert_eq!((size_of::<Slot>(), size_of::<Control>()), (128, 128));
     }
 

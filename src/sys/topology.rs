@@ -129,25 +129,57 @@ impl Groups {
 
     fn beside(sys: &Path, cpu: usize, known: &BTreeMap<usize, Groups>) -> Groups {
         let folder = sys.join(format!("cpu/cpu{cpu}"));
-        let by_lowest = |set: CpuSet| Some((set.first()? as u32, set));
-        let list = |file: &str| text(&folder.join(file)).and_then(|list| CpuSet::parse(&list).ok());
-        // Older kernels know the second name of each only.
-        let either = |new: &str, old: &str| list(new).or_else(|| list(old));
-        let number = || text(&folder.join("topology/physical_package_id")).and_then(|id| id.parse().ok());
-        let package = || {
-            let set = either("topology/package_cpus_list", "topology/core_siblings_list")?;
-            Some((number().or(set.first().map(|cpu| cpu as u32))?, set))
-        };
-        let caches = |level: &str| (0..8).find_map(|index| cache(&folder.join(format!("cache/index{index}")), level));
-        let core = || either("topology/core_cpus_list", "topology/thread_siblings_list").and_then(by_lowest);
+        let core = || either(&folder, "topology/core_cpus_list", "topology/thread_siblings_list").and_then(by_lowest);
         Groups {
             core: shared(known, cpu, |g| &g.core).or_else(core),
-            l2: shared(known, cpu, |g| &g.l2).or_else(|| caches("2").and_then(by_lowest)),
-            l3: shared(known, cpu, |g| &g.l3).or_else(|| caches("3").and_then(by_lowest)),
+            l2: shared(known, cpu, |g| &g.l2).or_else(|| caches(&folder, "2")),
+            l3: shared(known, cpu, |g| &g.l3).or_else(|| caches(&folder, "3")),
             node: shared(known, cpu, |g| &g.node).or_else(|| node(sys, &folder)),
-            package: shared(known, cpu, |g| &g.package).or_else(package),
+            package: shared(known, cpu, |g| &g.package).or_else(|| package(&folder)),
         }
     }
+}
+
+/// Whether ranks that may run on these CPUs share no third-level cache, node or package, where both have one. Reads a dozen
+/// small files, and as many again for each of the two others where all is not shared.
+pub fn far(mine: &CpuSet, theirs: &CpuSet) -> bool {
+    far_under(Path::new(SYS), mine, theirs)
+}
+
+fn far_under(sys: &Path, mine: &CpuSet, theirs: &CpuSet) -> bool {
+    let things: [&dyn Fn(&Path) -> Thing; 3] = [&|cpu| caches(cpu, "3"), &|cpu| node(sys, cpu), &package];
+    let known = |thing: &dyn Fn(&Path) -> Thing, cpus: &CpuSet| {
+        let (_, members) = thing(&sys.join(format!("cpu/cpu{}", cpus.first()?)))?;
+        cpus.within(&members).then_some(members)
+    };
+    things.into_iter().any(|thing| {
+        let shared = known(thing, mine);
+        shared.is_some_and(|members| !theirs.within(&members) && known(thing, theirs).is_some())
+    })
+}
+
+fn by_lowest(set: CpuSet) -> Thing {
+    Some((set.first()? as u32, set))
+}
+
+/// The CPUs that a file in `folder` lists; older kernels know its second name only.
+fn either(folder: &Path, new: &str, old: &str) -> Option<CpuSet> {
+    let list = |file: &str| text(&folder.join(file)).and_then(|list| CpuSet::parse(&list).ok());
+    list(new).or_else(|| list(old))
+}
+
+/// The package of the CPU in `folder`.
+fn package(folder: &Path) -> Thing {
+    let set = either(folder, "topology/package_cpus_list", "topology/core_siblings_list")?;
+    let number = text(&folder.join("topology/physical_package_id")).and_then(|id| id.parse().ok());
+    Some((number.or(set.first().map(|cpu| cpu as u32))?, set))
+}
+
+/// The cache of that level of the CPU in `folder`.
+fn caches(folder: &Path, level: &str) -> Thing {
+    (0..8)
+        .find_map(|index| cache(&folder.join(format!("cache/index{index}")), level))
+        .and_then(by_lowest)
 }
 
 /// A thing and its CPUs.
@@ -166,7 +198,7 @@ fn cache(folder: &Path, level: &str) -> Option<CpuSet> {
 }
 
 /// The NUMA node of the CPU in `folder`, which holds a link named after it.
-fn node(sys: &Path, folder: &Path) -> Option<(u32, CpuSet)> {
+fn node(sys: &Path, folder: &Path) -> Thing {
     let number = fs::read_dir(folder).ok()?.flatten().find_map(|entry| {
         let name = entry.file_name();
         name.to_str()?.strip_prefix("node")?.parse::<u32>().ok()
@@ -245,6 +277,36 @@ mod tests {
         }
         assert_eq!(place("5").node, Some(1));
         assert_eq!(place("9").package, Some(1));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn ranks_are_far_apart_when_a_known_thing_is_not_shared() {
+        let root = sys("far");
+        let far = |mine: &str, theirs: &str| {
+            let parse = |list| CpuSet::parse(list).unwrap();
+            far_under(&root, &parse(mine), &parse(theirs))
+        };
+        for (mine, theirs, expected) in [
+            ("0", "0", false),
+            ("0", "3", false),
+            ("0-1", "2-3", false),
+            ("0", "4", true),
+            ("0", "8", true),
+            // Of what has CPUs in several nobody knows where it runs.
+            ("0-7", "0", false),
+            ("0", "0-7", false),
+            ("0-7", "8-15", true),
+            ("0-15", "8", false),
+        ] {
+            assert_eq!(far(mine, theirs), expected, "{mine} and {theirs}");
+            assert_eq!(far(theirs, mine), expected, "{theirs} and {mine}");
+        }
+        assert!(!far_under(
+            Path::new("/nonexistent"),
+            &CpuSet::parse("0").unwrap(),
+            &CpuSet::parse("1").unwrap()
+        ));
         fs::remove_dir_all(root).unwrap();
     }
 

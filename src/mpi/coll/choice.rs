@@ -170,9 +170,10 @@ impl Table {
             for row in [&mut table.scatter, &mut table.allgather, &mut table.alltoall] {
                 row.learnt = AT_ONCE;
             }
-            // Longer messages two ranks copy both, each a half.
-            (table.bcast.shown, table.bcast.learnt) = (near / 8, if size == 2 { near } else { short });
+            (table.bcast.shown, table.bcast.learnt) = (near / 8, short);
             if size == 2 {
+                // Longer messages both copy, each a half.
+                table.bcast.learnt = near;
                 for row in [&mut table.gather, &mut table.reduce] {
                     (row.shown, row.learnt) = (near / 4, row.shown);
                 }

@@ -3,7 +3,8 @@
 use super::schedule::{Member, Schedule, Slice, WINDOW, tree};
 
 /// Everybody sends to the root. `mine` is `None` where the block is in place already (the root
-/// with `MPI_IN_PLACE`); `block` is asked at the root only.
+/// with `MPI_IN_PLACE`); `block` is asked at the root only, which
+/// keeps its own block last: those that copy with it need not wait for that.
 /// Cost: one message of n bytes; p - 1 at the root, up to [`WINDOW`] at once.
 pub fn linear(schedule: &mut Schedule, me: Member, root: u32, mine: Option<Slice>, block: impl Fn(u32) -> Slice) {
     if me.rank != root {
@@ -12,10 +13,10 @@ pub fn linear(schedule: &mut Schedule, me: Member, root: u32, mine: Option<Slice
         }
         return;
     }
+    collect(schedule, (0..me.size).filter(|&peer| peer != root), &block);
     if let Some(mine) = mine {
         schedule.last().copy(mine, block(root));
     }
-    collect(schedule, (0..me.size).filter(|&peer| peer != root), block);
 }
 
 /// Receives a block from each of `peers`, a window at a time.

@@ -31,6 +31,8 @@ pub const BLOCK: usize = 64 << 10;
 
 /// Everything that a reader sees.
 pub const WHOLE: (usize, usize) = (0, usize::MAX);
+/// Where bytes lie that come by message.
+pub const SENT: u64 = 0;
 
 /// Bytes of this rank that others may copy, until the turn has been served.
 pub struct Offer {
@@ -78,6 +80,12 @@ impl Offer {
     pub fn whole(buffer: &Buffer, readers: impl Iterator<Item = (u32, (usize, usize))>) -> Offer {
         let mut packed = Vec::new();
         Offer::new(vec![in_a_row(buffer, &mut packed)], packed, readers)
+    }
+
+    /// `len` bytes that come by message: a place at [`SENT`].
+    pub fn sent(len: usize) -> Offer {
+        let nowhere = Buffer::bytes(std::ptr::null_mut(), len);
+        Offer::new(vec![nowhere], Vec::new(), std::iter::empty())
     }
 
     /// A block for each of `ranks` ranks, read by all `others`; packed if they have gaps, or if `copied`.
@@ -297,23 +305,19 @@ impl<'t, 'a> Reader<'t, 'a> {
     /// The bytes that lie in `room` now came from a rank's memory in so many nanoseconds.
     fn judge(&mut self, hold: &mut Hold, took: u64, (world, address): (u32, u64), (room, len): (*mut u8, usize)) {
         let mut paces = std::mem::take(&mut hold.desk.paces);
-        let (pace, fresh) = paces.judge(took, len, || {
+        let now = paces.judge(self.turn.number, took, len, || {
             let from = clock::nanoseconds();
             // SAFETY: as many bytes have just come to the same room; if they cannot any more, those stay.
             unsafe { hold.engine.channel.read_memory(world, address, room, len) };
             clock::nanoseconds() - from
         });
         hold.desk.paces = paces;
-        let turn = self.turn.number;
-        let last = self.verdict.unwrap_or(Verdict {
-            turn,
-            pace: 0,
-            fresh: false,
-        });
+        let last = self.verdict.unwrap_or(now);
         self.verdict = Some(Verdict {
-            turn,
-            pace: last.pace.max(pace),
-            fresh: last.fresh || fresh,
+            turn: now.turn,
+            pace: last.pace.max(now.pace),
+            fresh: last.fresh || now.fresh,
+            twice: last.twice || now.twice,
         });
     }
 

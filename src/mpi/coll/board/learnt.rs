@@ -84,16 +84,22 @@ impl Pace {
 }
 
 impl Paces {
-    /// What there is to say of `len` bytes that were read in so many nanoseconds; `again` reads them once more and says how
-    /// long that took.
-    pub fn judge(&mut self, nanoseconds: u64, len: usize, mut again: impl FnMut() -> u64) -> (u64, bool) {
+    /// What there is to say of `len` bytes that were read in `turn` in so many nanoseconds; `again` reads them once more and says
+    /// how long that took.
+    pub fn judge(&mut self, turn: u64, nanoseconds: u64, len: usize, mut again: impl FnMut() -> u64) -> Verdict {
         let (cached, age) = &mut self.cached[class_of(len)];
-        if *age < FIRST || age.is_multiple_of(RARE) {
+        let twice = *age < FIRST || age.is_multiple_of(RARE);
+        if twice {
             cached.learn(pace(again(), len));
         }
         *age = age.wrapping_add(1);
-        let took = pace(nanoseconds, len);
-        (took, took * 100 > cached.0.unwrap_or(0) * SLOW)
+        let pace = pace(nanoseconds, len);
+        Verdict {
+            turn,
+            pace,
+            fresh: pace * 100 > cached.0.unwrap_or(0) * SLOW,
+            twice,
+        }
     }
 }
 
@@ -177,20 +183,38 @@ impl Boards {
         self.about(what, len, |known| known.read.learn(pace(nanoseconds, bytes)));
     }
 
+    /// This rank has sent its data in such a call, which kept it so many nanoseconds; `worth` as for [`Boards::learn`].
+    pub(super) fn has_sent(&self, what: Operation, len: usize, nanoseconds: u64, worth: u64) {
+        self.about(what, len, |known| {
+            known.judge((0, pace(nanoseconds, len)), false, worth)
+        });
+    }
+
     /// The readers of `offer` are through with it: learns what they say. Showing is as quick if reading takes `worth` percent
-    /// of a copy to scratch memory. Who would not wait for readers of what it shows has waited so many nanoseconds for these.
+    /// of a copy to scratch memory. Who would not wait for readers of what it shows has waited so many nanoseconds for these;
+    /// if they read twice that tells nothing.
     pub(super) fn learn(&self, Learns { what, len, .. }: Learns, turn: &Turn, offer: &Offer, worth: u64, waited: u64) {
-        let mut all = (0, false);
+        let mut all = Verdict {
+            turn: turn.number,
+            pace: 0,
+            fresh: false,
+            twice: false,
+        };
         for rank in offer.readers() {
             let board = self.members[rank as usize].board;
             // Who could not read says nothing.
             let one = board
                 .verdict()
                 .filter(|verdict| verdict.turn == turn.number & Verdict::TURN);
-            let (took, fresh) = one.map_or((0, true), |verdict| (verdict.pace, verdict.fresh));
-            all = (all.0.max(took), all.1 || fresh);
+            all.pace = all.pace.max(one.map_or(0, |one| one.pace));
+            all.fresh |= one.is_none_or(|one| one.fresh);
+            all.twice |= one.is_some_and(|one| one.twice);
         }
-        self.about(what, len, |known| known.judge((all.0, pace(waited, len)), all.1, worth));
+        if waited == 0 || !all.twice {
+            self.about(what, len, |known| {
+                known.judge((all.pace, pace(waited, len)), all.fresh, worth)
+            });
+        }
     }
 }
 
@@ -198,7 +222,10 @@ impl Boards {
 mod tests {
     use super::super::tests::{ANY, Step, What, take};
     use super::*;
+    use crate::mpi::coll::args::Root;
+    use crate::mpi::coll::call::{self, Task};
     use crate::mpi::coll::{board, support};
+    use crate::mpi::error::Class;
 
     /// A program whose readers take `took` a byte, while showing takes `cost`: how many of `calls` were offered.
     fn run(known: &mut Known, calls: u32, took: u64, fresh: bool, cost: u64) -> u32 {
@@ -269,17 +296,21 @@ mod tests {
     #[test]
     fn what_is_read_is_compared_with_reading_it_again_now_and_then() {
         let (mut paces, mut again) = (Paces::default(), 0);
+        let mut twice = 0;
         let mut judge = |nanoseconds| {
-            paces.judge(nanoseconds, 100_000, || {
+            let said = paces.judge(7, nanoseconds, 100_000, || {
                 again += 1;
                 2000
-            })
+            });
+            assert_eq!(said.turn, 7);
+            twice += u32::from(said.twice);
+            (said.pace, said.fresh)
         };
         assert_eq!(judge(5000), (50, true));
         assert_eq!(judge(2100), (21, false));
         assert_eq!(judge(3300), (33, true));
         (3..2 * RARE).for_each(|_| assert!(!judge(2100).1));
-        assert_eq!(again, FIRST + 1);
+        assert_eq!((again, twice), (FIRST + 1, FIRST + 1));
     }
 
     /// Whether rank 0 offered its data in call `FIRST` of each operation on boards that learn, and what its reader, rank 1, said
@@ -307,8 +338,12 @@ mod tests {
                 // What has been learnt of one is known of its kin.
                 board::of(&hold, &comm).unwrap().learnt.all.borrow_mut().clear();
                 for seed in 0..=FIRST {
-                    // Of rank 0 60,000 to 120,000 bytes, or 30,000 to 60,000: a broadcast of several pieces.
-                    let count = if matches!(what, What::Bcast) { 15_000 } else { 30_000 };
+                    // Of rank 0 60,000 to 120,000 bytes, or 30,000 to 60,000: a broadcast of several pieces; or what is not sent.
+                    let count = match what {
+                        What::Gather => 7_000,
+                        What::Bcast | What::Gatherv => 15_000,
+                        _ => 30_000,
+                    };
                     let root = matches!(what, What::Gather | What::Gatherv | What::Reduce).into();
                     take(
                         &mut hold,
@@ -325,7 +360,7 @@ mod tests {
                 let boards = board::of(&hold, &comm).unwrap();
                 if rank == 0 {
                     let known = boards.learnt.all.borrow();
-                    let tried = known.last().is_some_and(|(_, _, known)| known.trial == TRIAL - 1);
+                    let tried = known.last().is_some_and(|(_, _, known)| known.trial > 0);
                     outcome.lock().unwrap().push((tried, boards.members[1].board.verdict()));
                 }
             }
@@ -346,6 +381,77 @@ mod tests {
             known.offers
         };
         assert!(late(0) && late(35) && !late(37) && !late(17_000));
+    }
+
+    /// Gathers of `count` integers at rank 1 on boards that learn: after each of so many calls, what rank 0 has still to try of a trial.
+    fn gathered(count: usize, calls: u32) -> Vec<u32> {
+        let outcome = std::sync::Mutex::new(Vec::new());
+        support::job(2, 8, &[], false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            for seed in 0..calls {
+                let what = What::Gather;
+                take(
+                    &mut hold,
+                    &comm,
+                    Step {
+                        what,
+                        root: 1,
+                        count,
+                        seed,
+                        ..ANY
+                    },
+                );
+                let boards = board::of(&hold, &comm).unwrap();
+                if rank == 0 {
+                    outcome
+                        .lock()
+                        .unwrap()
+                        .push(boards.learnt.all.borrow().last().unwrap().2.trial);
+                }
+            }
+        });
+        outcome.into_inner().unwrap()
+    }
+
+    #[test]
+    fn waiting_for_who_reads_twice_says_nothing() {
+        let left = gathered(7_000, 2 * FIRST + 1);
+        assert_eq!(left[..FIRST as usize], [0; FIRST as usize]);
+        assert_eq!(left[FIRST as usize..2 * FIRST as usize], [TRIAL; FIRST as usize]);
+        assert_eq!(left[2 * FIRST as usize], TRIAL - 1);
+    }
+
+    #[test]
+    fn what_is_sent_says_nothing_while_messages_try_ways() {
+        let left = gathered(30_000, 300);
+        let tries = left.iter().filter(|&&left| left == TRIAL).count();
+        assert!(tries > 10 && left.contains(&(TRIAL - 1)), "{left:?}");
+    }
+
+    #[test]
+    fn a_root_with_room_for_another_number_of_bytes_than_are_sent_is_told_so() {
+        let outcome = |room: usize| {
+            let outcome = std::sync::Mutex::new([None; 2]);
+            support::job(2, 8, &[], false, |rank, world| {
+                let mut hold = world.hold();
+                let comm = hold.world.clone();
+                let boards = board::of(&hold, &comm).unwrap();
+                boards.about(Operation::Gather, 120_000, |known| {
+                    (known.calls, known.offers) = (1, true)
+                });
+                let (mut mine, mut all) = (vec![1; [30_000, room][rank as usize]], vec![0; 2 * room]);
+                let recv = (rank == 1).then(|| support::regular(&mut all, 2));
+                let task = Task::Gather(Root::Rank(1), Some(support::data(&mut mine)), recv, true);
+                let error = call::perform(&mut hold, &comm, task).err();
+                outcome.lock().unwrap()[rank as usize] = error.map(|error| error.class());
+            });
+            outcome.into_inner().unwrap()
+        };
+        for room in [29_000, 31_000] {
+            assert_eq!(outcome(room), [None, Some(Class::Other)]);
+        }
+        assert_eq!(outcome(30_000), [None; 2]);
     }
 
     #[test]

@@ -7,13 +7,15 @@
 #![allow(unsafe_code)]
 
 use super::desk::LINE;
-use super::far::{Offer, Reader, WHOLE};
+use super::far::{Offer, Reader, SENT, WHOLE};
 use super::moves::{self, keep};
 use super::sheet::Sheet;
 use super::{ENTRY, LONGEST, Learns, Turn, Where};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Blocks;
+use crate::mpi::comm::Plane;
 use crate::mpi::error::Result;
+use crate::mpi::pt2pt::{self, Mode};
 use crate::mpi::world::Hold;
 use crate::sys::clock;
 use crate::sys::selection::Operation;
@@ -97,6 +99,28 @@ impl<'a> Where<'a> {
         Ok(())
     }
 
+    /// Tells the root that `buffer` comes by message, sends it, and learns how long that took, unless messages try ways.
+    fn send_to(&self, hold: &mut Hold, root: u32, buffer: &Buffer) -> Result<()> {
+        let (turn, from) = (self.turn(), clock::nanoseconds());
+        turn.offer(hold, &Offer::sent(buffer.len()))?;
+        turn.finish(hold);
+        pt2pt::send(
+            hold,
+            self.comm,
+            Plane::Collective,
+            buffer.clone(),
+            root,
+            turn.tag,
+            Mode::Standard,
+        )?;
+        let world = self.comm.peers().world(root);
+        if let Some(Learns { what, len, .. }) = self.learns.filter(|_| !hold.engine.channel.tries(world, buffer.len()))
+        {
+            self.boards.has_sent(what, len, clock::nanoseconds() - from, BESIDE);
+        }
+        Ok(())
+    }
+
     /// As the rank that has the data of an operation of this kind, whether it offers them this time.
     pub(super) fn decides(self, what: Operation, len: usize) -> (bool, Where<'a>) {
         let (offers, timed) = self.boards.offers(what, len);
@@ -128,8 +152,8 @@ pub(super) const AFTER: u64 = 220;
 /// ... where the second goes beside the first of the next piece.
 const BESIDE: u64 = 120;
 
-/// Bytes of a block above which one copy to the root is not tried: pieces, taken while the next are shown, are as quick.
-const GATHER_MOST: usize = 256 << 10;
+/// Bytes of a block above which it is not read by the root alone: as a message both copy it.
+const ALONE: usize = 32 << 10;
 
 /// The root offers its data; everybody copies them. Cost: n bytes read by each of the others.
 ///
@@ -236,8 +260,8 @@ pub fn gather(hold: &mut Hold, at: Where, root: u32, send: Option<&Buffer>, recv
     turn.end(hold, outcome, None)
 }
 
-/// As [`moves::gather`] of two ranks, of which the other one offers its block, or shows it, as it has learnt ([`Where::decides`]).
-/// Cost: that of [`gather`] or [`moves::gather`].
+/// As [`moves::gather`] of two ranks, of which the other one shows its block, or else offers or sends it, as it has learnt
+/// ([`Where::decides`]). Cost: that of [`moves::gather`], or n bytes copied once, by the root or by both.
 ///
 /// # Errors
 /// As [`gather`].
@@ -253,35 +277,41 @@ pub fn gather_learnt(
         let Some(send) = send else {
             return moves::gather(hold, at, len, None, None);
         };
-        let (offers, at) = match len {
-            ..=GATHER_MOST => at.decides(Operation::Gather, len),
-            _ => (false, at),
-        };
-        return match offers {
+        let (once, at) = at.decides(Operation::Gather, len);
+        return match once {
+            true if len > ALONE => at.send_to(hold, root, send),
             true => at.offer_to(hold, root, send, BESIDE),
             false => at.timed(len, || moves::gather(hold, at, len, Some(send), None)),
         };
     };
     let (what, mine) = (Operation::Gather, recv.buffer(root));
-    // Who shows takes its time; who offers waits for it.
+    // Who shows takes its time; who offers or sends waits for it.
     let first = !at.boards.was_offered(what, len);
     if first {
         keep(send, Some(&mine));
     }
     let turn = moves::begin_gather(hold, at)?;
-    let offered = turn.see(hold, 1 - root, None)?.far.is_some();
-    let outcome = match offered {
-        true => {
+    let other = 1 - root;
+    let view = turn.see(hold, other, None)?;
+    let outcome = match view.far {
+        Some(SENT) => {
+            turn.seen_all();
+            turn.finish(hold);
+            let room = recv.buffer(other);
+            pt2pt::recv(hold, at.comm, Plane::Collective, room, other as i32, turn.tag)?;
+            view.has(len)
+        }
+        Some(_) => {
             let outcome = take(hold, at, (&turn, None), at.others(), false, |rank| recv.buffer(rank));
             turn.seen_all();
             turn.end(hold, outcome, None)
         }
-        false => moves::gather_from(hold, at, turn, len, recv),
+        None => moves::gather_from(hold, at, turn, len, recv),
     };
     if !first {
         keep(send, Some(&mine));
     }
-    at.boards.is_offered(what, len, offered);
+    at.boards.is_offered(what, len, view.far.is_some());
     outcome
 }
 
