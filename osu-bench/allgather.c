@@ -6,19 +6,11 @@ static void call(const Run *run)
     MPI_Allgather(run->send, (int)run->bytes, MPI_CHAR, run->receive, (int)run->bytes, MPI_CHAR, MPI_COMM_WORLD);
 }
 
-static void put(const Run *run, unsigned seed) { fill(run->send, run->bytes, seed * 1000 + (unsigned)rank); }
-
-static void verify(const Run *run, unsigned seed)
-{
-    for (int r = 0; r < ranks; r++)
-        check((char *)run->receive + run->bytes * (size_t)r, run->bytes, seed * 1000 + (unsigned)r);
-}
-
 int main(int argc, char **argv)
 {
     static const Collective collective = {
         {"MPI Allgather Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfwF",
          COLLECTIVE_DEFAULTS(1)},
-        1, 0, 1, call, put, verify, EVERYBODY, EVERYBODY};
+        1, 0, 1, call, put_block, verify_blocks, EVERYBODY, EVERYBODY};
     return collective_main(argc, argv, &collective);
 }

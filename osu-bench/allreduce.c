@@ -6,13 +6,11 @@ static void call(const Run *run)
     MPI_Allreduce(run->send, run->receive, (int)(run->bytes / sizeof(float)), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
-static void verify(const Run *run, unsigned seed) { check_totals(run->receive, run->bytes / sizeof(float), 0, seed); }
-
 int main(int argc, char **argv)
 {
     static const Collective collective = {
         {"MPI Allreduce Latency Test", "Size       Avg Latency(us)", "MPI_FLOAT", "mixcfwF",
          COLLECTIVE_DEFAULTS(4)},
-        1, 1, sizeof(float), call, put_terms, verify, EVERYBODY, EVERYBODY};
+        1, 1, sizeof(float), call, put_terms, verify_totals, EVERYBODY, EVERYBODY};
     return collective_main(argc, argv, &collective);
 }

@@ -3,15 +3,11 @@
 
 static void call(const Run *run) { MPI_Bcast(run->receive, (int)run->bytes, MPI_CHAR, run->root, MPI_COMM_WORLD); }
 
-static void put(const Run *run, unsigned seed) { fill(run->receive, run->bytes, rank == run->root ? seed : ~seed); }
-
-static void verify(const Run *run, unsigned seed) { check(run->receive, run->bytes, seed); }
-
 int main(int argc, char **argv)
 {
     static const Collective collective = {
         {"MPI Broadcast Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfwF",
          COLLECTIVE_DEFAULTS(1)},
-        1, -1, 1, call, put, verify, THE_ROOT, ALL_BUT_THE_ROOT};
+        1, -1, 1, call, put_message, verify_message, THE_ROOT, ALL_BUT_THE_ROOT};
     return collective_main(argc, argv, &collective);
 }

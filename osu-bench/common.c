@@ -177,6 +177,9 @@ void begin(int *argc, char ***argv, const Benchmark *benchmark, int level)
     printf("\n# OSU %s v7.0 (nearmpi's own program, same output)\n", benchmark->title);
     if (options.fresh)
         printf("# Fresh data: each message is rewritten before it is sent and read when it has come\n");
+    for (const Extra *e = options.extra; e && e->name; e++)
+        if (!e->argument && *e->value)
+            printf("# With --%s: %s\n", e->name, e->text);
     if (benchmark->datatype)
         printf("# Datatype: %s.\n", benchmark->datatype);
     if (*benchmark->column)
@@ -358,23 +361,10 @@ int collective_main(int argc, char **argv, const Collective *c)
     return end();
 }
 
-float term(int who, size_t i, unsigned seed) { return (float)((i + seed) % 13 + (size_t)who); }
+/* What rank `who` contributes to a reduction at `i`, exact in float whatever the order, and the sum over ranks 0 to n - 1. */
+static float term(int who, size_t i, unsigned seed) { return (float)((i + seed) % 13 + (size_t)who); }
 
-float total(size_t i, unsigned seed) { return (float)ranks * (float)((i + seed) % 13) + (float)(ranks * (ranks - 1) / 2); }
-
-static unsigned exchanged(unsigned seed, int from, int to) { return (seed * 251 + (unsigned)from) * 257 + (unsigned)to; }
-
-void put_exchange(const Run *run, unsigned seed)
-{
-    for (int r = 0; r < ranks; r++)
-        fill((char *)run->send + run->bytes * (size_t)r, run->bytes, exchanged(seed, rank, r));
-}
-
-void verify_exchange(const Run *run, unsigned seed)
-{
-    for (int r = 0; r < ranks; r++)
-        check((char *)run->receive + run->bytes * (size_t)r, run->bytes, exchanged(seed, r, rank));
-}
+static float total(int n, size_t i, unsigned seed) { return (float)n * (float)((i + seed) % 13) + (float)(n * (n - 1) / 2); }
 
 void put_terms(const Run *run, unsigned seed)
 {
@@ -383,12 +373,104 @@ void put_terms(const Run *run, unsigned seed)
         out[i] = term(rank, i, seed);
 }
 
-void check_totals(const float *got, size_t count, size_t first, unsigned seed)
+/* Of the sums over n ranks those from element `first` on. */
+static void check_totals(const float *got, int n, size_t count, size_t first, unsigned seed)
 {
     for (size_t i = 0; i < count; i++)
-        if (got[i] != total(first + i, seed)) {
+        if (got[i] != total(n, first + i, seed)) {
             if (!wrong++)
-                fprintf(stderr, "rank %d: element %zu is %g, not %g\n", rank, i, got[i], total(first + i, seed));
+                fprintf(stderr, "rank %d: element %zu is %g, not %g\n", rank, i, got[i], total(n, first + i, seed));
             return;
         }
+}
+
+void verify_totals(const Run *run, unsigned seed) { check_totals(run->receive, ranks, run->bytes / sizeof(float), 0, seed); }
+
+void verify_totals_at_root(const Run *run, unsigned seed)
+{
+    if (rank == run->root)
+        verify_totals(run, seed);
+}
+
+void verify_scan(const Run *run, unsigned seed) { check_totals(run->receive, rank + 1, run->bytes / sizeof(float), 0, seed); }
+
+void verify_exscan(const Run *run, unsigned seed)
+{
+    if (rank) /* what rank 0 gets is not defined */
+        check_totals(run->receive, rank, run->bytes / sizeof(float), 0, seed);
+}
+
+void verify_share(const Run *run, unsigned seed)
+{
+    const int *shares = parts(run)->shares;
+    size_t first = 0;
+    for (int r = 0; r < rank; r++)
+        first += (size_t)shares[r];
+    check_totals(run->receive, ranks, (size_t)shares[rank], first, seed);
+}
+
+void put_message(const Run *run, unsigned seed) { fill(run->receive, run->bytes, rank == run->root ? seed : ~seed); }
+
+void verify_message(const Run *run, unsigned seed) { check(run->receive, run->bytes, seed); }
+
+static char *block(void *data, const Run *run, int i) { return (char *)data + run->bytes * (size_t)i; }
+
+unsigned sent(unsigned seed, int from) { return seed * 1000 + (unsigned)from; }
+
+void put_block(const Run *run, unsigned seed) { fill(run->send, run->bytes, sent(seed, rank)); }
+
+void verify_blocks(const Run *run, unsigned seed)
+{
+    for (int r = 0; r < ranks; r++)
+        check(block(run->receive, run, r), run->bytes, sent(seed, r));
+}
+
+void verify_blocks_at_root(const Run *run, unsigned seed)
+{
+    if (rank == run->root)
+        verify_blocks(run, seed);
+}
+
+void put_blocks(const Run *run, unsigned seed)
+{
+    for (int r = 0; r < ranks; r++)
+        fill(block(run->send, run, r), run->bytes, sent(seed, r));
+}
+
+void verify_block(const Run *run, unsigned seed) { check(run->receive, run->bytes, sent(seed, rank)); }
+
+unsigned exchanged(unsigned seed, int from, int to) { return (seed * 251 + (unsigned)from) * 257 + (unsigned)to; }
+
+void put_exchange(const Run *run, unsigned seed)
+{
+    for (int r = 0; r < ranks; r++)
+        fill(block(run->send, run, r), run->bytes, exchanged(seed, rank, r));
+}
+
+void verify_exchange(const Run *run, unsigned seed)
+{
+    for (int r = 0; r < ranks; r++)
+        check(block(run->receive, run, r), run->bytes, exchanged(seed, r, rank));
+}
+
+const Parts *parts(const Run *run)
+{
+    static Parts all;
+    static size_t of = SIZE_MAX;
+    if (of == run->bytes)
+        return &all;
+    int n = ranks > 2 ? ranks : 2;
+    size_t floats = run->bytes / sizeof(float);
+    all.counts = realloc(all.counts, sizeof *all.counts * (size_t)n);
+    all.places = realloc(all.places, sizeof *all.places * (size_t)n);
+    all.shares = realloc(all.shares, sizeof *all.shares * (size_t)n);
+    all.types = realloc(all.types, sizeof *all.types * (size_t)n);
+    for (int r = 0; r < n; r++) {
+        all.counts[r] = (int)run->bytes;
+        all.places[r] = r * (int)run->bytes;
+        all.shares[r] = (int)(floats / (size_t)ranks + ((size_t)r < floats % (size_t)ranks));
+        all.types[r] = MPI_CHAR;
+    }
+    of = run->bytes;
+    return &all;
 }

@@ -77,7 +77,7 @@ void consume(const void *bytes, size_t length);
 void row(size_t size, const double *values, int n);
 
 /* A collective: how it is called, what each rank puts in, and what must come out. `blocks` is the number of blocks
- * of `bytes` in a buffer: 1 or the number of ranks. */
+ * of `bytes` in a buffer, 0 for one per rank. */
 typedef struct {
     void *send, *receive;
     size_t bytes; /* of one block */
@@ -86,7 +86,7 @@ typedef struct {
 
 typedef struct {
     Benchmark benchmark;
-    int send_blocks, receive_blocks; /* 1, or 0 for one per rank */
+    int send_blocks, receive_blocks; /* receive_blocks -1: what is sent lies in the receive buffer, one block */
     size_t unit;                     /* of an element: sizes below it are left out */
     void (*call)(const Run *);
     void (*put)(const Run *, unsigned seed);
@@ -96,16 +96,40 @@ typedef struct {
 
 int collective_main(int argc, char **argv, const Collective *collective);
 
-/* What rank `who` contributes to a reduction at `i`, exact in float whatever the order, and the sum over all. */
-float term(int who, size_t i, unsigned seed);
-float total(size_t i, unsigned seed);
-/* put and check for reductions: `first` is the index of the first element. */
+/* put and verify for reductions: the sum to every rank or to the root; over the ranks up to this one, or below it; in shares. */
 void put_terms(const Run *run, unsigned seed);
-void check_totals(const float *got, size_t count, size_t first, unsigned seed);
-/* put and verify where every rank sends a block of its own to every rank. */
+void verify_totals(const Run *run, unsigned seed);
+void verify_totals_at_root(const Run *run, unsigned seed);
+void verify_scan(const Run *run, unsigned seed);
+void verify_exscan(const Run *run, unsigned seed);
+void verify_share(const Run *run, unsigned seed);
+/* The root's message in the receive buffer goes to every rank. */
+void put_message(const Run *run, unsigned seed);
+void verify_message(const Run *run, unsigned seed);
+/* A block of every rank goes to every rank, or to the root. */
+void put_block(const Run *run, unsigned seed);
+void verify_blocks(const Run *run, unsigned seed);
+void verify_blocks_at_root(const Run *run, unsigned seed);
+/* The root has a block for every rank. */
+void put_blocks(const Run *run, unsigned seed);
+void verify_block(const Run *run, unsigned seed);
+/* Every rank sends a block of its own to every rank. */
 void put_exchange(const Run *run, unsigned seed);
 void verify_exchange(const Run *run, unsigned seed);
+/* The seeds of what these send: a block of rank `from`, and one from a rank to another. */
+unsigned sent(unsigned seed, int from);
+unsigned exchanged(unsigned seed, int from, int to);
 
-#define COLLECTIVE_DEFAULTS(smallest) \
-    {.min = smallest, .max = 1 << 20, .iterations = 1000, .iterations_large = 100, .warmup = 200, .warmup_large = 10}
+/* What calls with counts want of a buffer with a block per rank, one after the other: bytes, where they begin, types; and
+ * the elements of each rank where `bytes` of floats are shared out, the first ranks getting one more. For two at least. */
+typedef struct {
+    int *counts, *places, *shares;
+    MPI_Datatype *types;
+} Parts;
+
+/* Computed once per size, in the warm-up. */
+const Parts *parts(const Run *run);
+
+#define COLLECTIVE_DEFAULTS(smallest, ...) \
+    {.min = smallest, .max = 1 << 20, .iterations = 1000, .iterations_large = 100, .warmup = 200, .warmup_large = 10, __VA_ARGS__}
 #endif

@@ -1,46 +1,91 @@
 /* How well nonblocking collectives run beside computation, by the method of the OSU benchmarks: the operation alone
  * takes `pure`; then a computation of about that length is done between its start and the wait for its end. Columns:
  * size, overall time, computation, pure time (us), and the part of the pure time that was hidden (percent).
- * First argument: ibarrier, iallreduce, ibcast, iallgather or ialltoall, or pbarrier ... for persistent ones; then the
+ * First argument: i and the name of a collective (iallreduce), or p and its name for the persistent one; then the
  * options of the other benchmarks. */
-#include "common.h"
+#include "ring.h"
 
 enum { ROUNDS_OF_WORK = 64 };
 static float work[ROUNDS_OF_WORK][ROUNDS_OF_WORK];
 static volatile float sink;
 
-static MPI_Request kept = MPI_REQUEST_NULL;
+/* What the calls are given: the buffers, bytes and floats of a block, and what those with counts want. */
+static Run run;
+static int n, floats;
+static const Parts *part;
 
-/* Makes the persistent request. */
-static void keep(const char *what, void *in, void *out, size_t bytes)
-{
-    MPI_Comm comm = MPI_COMM_WORLD;
-    if (!strcmp(what, "pbarrier"))
-        MPI_Barrier_init(comm, MPI_INFO_NULL, &kept);
-    else if (!strcmp(what, "pallreduce"))
-        MPI_Allreduce_init(in, out, (int)(bytes / sizeof(float)), MPI_FLOAT, MPI_SUM, comm, MPI_INFO_NULL, &kept);
-    else if (!strcmp(what, "pbcast"))
-        MPI_Bcast_init(in, (int)bytes, MPI_CHAR, 0, comm, MPI_INFO_NULL, &kept);
-    else if (!strcmp(what, "pallgather"))
-        MPI_Allgather_init(in, (int)bytes, MPI_CHAR, out, (int)bytes, MPI_CHAR, comm, MPI_INFO_NULL, &kept);
-    else
-        MPI_Alltoall_init(in, (int)bytes, MPI_CHAR, out, (int)bytes, MPI_CHAR, comm, MPI_INFO_NULL, &kept);
-}
+/* Both forms of a collective: MPI_I..., which starts it, and MPI_..._init, which makes a persistent request. */
+#define FORMS(name, Name, ...) \
+    static void start_##name(MPI_Request *request) { MPI_I##name(__VA_ARGS__, request); } \
+    static void make_##name(MPI_Request *request) { MPI_##Name##_init(__VA_ARGS__, MPI_INFO_NULL, request); }
 
-static void start(const char *what, void *in, void *out, size_t bytes, MPI_Request *request)
+#define WORLD MPI_COMM_WORLD
+#define FROM run.send, n, MPI_CHAR
+#define TO run.receive, n, MPI_CHAR
+#define SUM run.send, run.receive, floats, MPI_FLOAT, MPI_SUM
+#define PARTS(buffer) run.buffer, part->counts, part->places, MPI_CHAR
+#define TYPED(buffer) run.buffer, part->counts, part->places, part->types
+
+FORMS(barrier, Barrier, WORLD)
+FORMS(bcast, Bcast, TO, 0, WORLD)
+FORMS(reduce, Reduce, SUM, 0, WORLD)
+FORMS(allreduce, Allreduce, SUM, WORLD)
+FORMS(scan, Scan, SUM, WORLD)
+FORMS(exscan, Exscan, SUM, WORLD)
+FORMS(reduce_scatter, Reduce_scatter, run.send, run.receive, part->shares, MPI_FLOAT, MPI_SUM, WORLD)
+FORMS(allgather, Allgather, FROM, TO, WORLD)
+FORMS(allgatherv, Allgatherv, FROM, PARTS(receive), WORLD)
+FORMS(gather, Gather, FROM, TO, 0, WORLD)
+FORMS(gatherv, Gatherv, FROM, PARTS(receive), 0, WORLD)
+FORMS(scatter, Scatter, FROM, TO, 0, WORLD)
+FORMS(scatterv, Scatterv, PARTS(send), TO, 0, WORLD)
+FORMS(alltoall, Alltoall, FROM, TO, WORLD)
+FORMS(alltoallv, Alltoallv, PARTS(send), PARTS(receive), WORLD)
+FORMS(alltoallw, Alltoallw, TYPED(send), TYPED(receive), WORLD)
+FORMS(neighbor_allgather, Neighbor_allgather, FROM, TO, ring())
+FORMS(neighbor_alltoall, Neighbor_alltoall, FROM, TO, ring())
+
+/* As in Collective. */
+static const struct Operation {
+    const char *name;
+    void (*start)(MPI_Request *);
+    void (*make)(MPI_Request *);
+    int send_blocks, receive_blocks;
+    size_t unit;
+    void (*put)(const Run *, unsigned seed);
+    void (*verify)(const Run *, unsigned seed);
+} operations[] = {
+#define NAMED(name) #name, start_##name, make_##name
+    {NAMED(barrier), 1, 1, 0, NULL, NULL},
+    {NAMED(bcast), 1, 1, 1, put_message, verify_message},
+    {NAMED(reduce), 1, 1, sizeof(float), put_terms, verify_totals_at_root},
+    {NAMED(allreduce), 1, 1, sizeof(float), put_terms, verify_totals},
+    {NAMED(scan), 1, 1, sizeof(float), put_terms, verify_scan},
+    {NAMED(exscan), 1, 1, sizeof(float), put_terms, verify_exscan},
+    {NAMED(reduce_scatter), 1, 1, sizeof(float), put_terms, verify_share},
+    {NAMED(allgather), 1, 0, 1, put_block, verify_blocks},
+    {NAMED(allgatherv), 1, 0, 1, put_block, verify_blocks},
+    {NAMED(gather), 1, 0, 1, put_block, verify_blocks_at_root},
+    {NAMED(gatherv), 1, 0, 1, put_block, verify_blocks_at_root},
+    {NAMED(scatter), 0, 1, 1, put_blocks, verify_block},
+    {NAMED(scatterv), 0, 1, 1, put_blocks, verify_block},
+    {NAMED(alltoall), 0, 0, 1, put_exchange, verify_exchange},
+    {NAMED(alltoallv), 0, 0, 1, put_exchange, verify_exchange},
+    {NAMED(alltoallw), 0, 0, 1, put_exchange, verify_exchange},
+    {NAMED(neighbor_allgather), 1, 2, 1, put_block, verify_neighbors},
+    {NAMED(neighbor_alltoall), 2, 2, 1, put_for_neighbors, verify_for_neighbors}};
+enum { OPERATIONS = sizeof operations / sizeof *operations };
+
+/* What is called so without the first letter; refuses other names. */
+static const struct Operation *operation(const char *name)
 {
-    if (kept != MPI_REQUEST_NULL)
-        MPI_Start(request);
-    else if (!strcmp(what, "ibarrier"))
-        MPI_Ibarrier(MPI_COMM_WORLD, request);
-    else if (!strcmp(what, "iallreduce"))
-        MPI_Iallreduce(in, out, (int)(bytes / sizeof(float)), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, request);
-    else if (!strcmp(what, "ibcast"))
-        MPI_Ibcast(in, (int)bytes, MPI_CHAR, 0, MPI_COMM_WORLD, request);
-    else if (!strcmp(what, "iallgather"))
-        MPI_Iallgather(in, (int)bytes, MPI_CHAR, out, (int)bytes, MPI_CHAR, MPI_COMM_WORLD, request);
-    else
-        MPI_Ialltoall(in, (int)bytes, MPI_CHAR, out, (int)bytes, MPI_CHAR, MPI_COMM_WORLD, request);
+    char why[1024] = "the first argument is i or p and one of these names, as in iallreduce:";
+    for (int i = 0; i < OPERATIONS; i++) {
+        if ((*name == 'i' || *name == 'p') && !strcmp(operations[i].name, name + 1))
+            return &operations[i];
+        strcat(strcat(why, i ? ", " : " "), operations[i].name);
+    }
+    refuse(why);
 }
 
 /* Computes for about so many seconds. */
@@ -58,26 +103,42 @@ static void compute(double seconds)
 int main(int argc, char **argv)
 {
     static const Benchmark benchmark = {"MPI Nonblocking Collective Overlap Test",
-        "Size        Overall(us)       Compute(us)    Pure Comm.(us)        Overlap(%)", NULL, "mix",
+        "Size        Overall(us)       Compute(us)    Pure Comm.(us)        Overlap(%)", NULL, "mixc",
         {.min = 1, .max = 1 << 20, .iterations = 1000, .iterations_large = 100, .warmup = 100, .warmup_large = 10}};
-    const char *what = argc > 1 && strchr("ip", argv[1][0]) ? argv[1] : "iallreduce";
+    const char *what = argc > 1 && argv[1][0] != '-' ? argv[1] : "iallreduce";
     if (argc > 1 && what == argv[1]) {
         argv[1] = argv[0];
         argc--, argv++;
     }
     begin(&argc, &argv, &benchmark, MPI_THREAD_SINGLE);
-    size_t each = strstr(what, "alltoall") || strstr(what, "allgather") ? (size_t)ranks : 1;
-    void *in = buffer(options.max * each), *out = buffer(options.max * each);
-    for (size_t size = options.min; size <= options.max; size = next_size(size)) {
+    const struct Operation *op = operation(what);
+    int persistent = what[0] == 'p';
+    size_t sends = (size_t)(op->send_blocks ? op->send_blocks : ranks), receives = (size_t)(op->receive_blocks ? op->receive_blocks : ranks);
+    run.send = buffer(options.max * sends);
+    run.receive = buffer(options.max * receives);
+    for (size_t size = op->unit ? options.min : 0; size <= options.max; size = next_size(size)) {
         double pure = 0, overall = 0, busy = 0;
-        if (what[0] == 'p')
-            keep(what, in, out, size);
+        run.bytes = op->unit ? size - size % op->unit : 0;
+        if (size && !run.bytes)
+            continue;
+        n = (int)run.bytes;
+        floats = n / (int)sizeof(float);
+        part = parts(&run);
+        MPI_Request request;
+        if (persistent)
+            op->make(&request);
         for (int overlapped = 0; overlapped < 2; overlapped++)
             for (int i = -warmup(size); i < iterations(size); i++) {
-                MPI_Request request = kept;
+                if (options.validate && op->put) {
+                    memset(run.receive, 0xCC, run.bytes * receives);
+                    op->put(&run, (unsigned)i);
+                }
                 MPI_Barrier(MPI_COMM_WORLD);
                 double from = MPI_Wtime(), computed = 0;
-                start(what, in, out, size, &request);
+                if (persistent)
+                    MPI_Start(&request);
+                else
+                    op->start(&request);
                 if (overlapped) {
                     double before = MPI_Wtime();
                     compute(pure / iterations(size));
@@ -89,6 +150,8 @@ int main(int argc, char **argv)
                     *(overlapped ? &overall : &pure) += took;
                     busy += computed;
                 }
+                if (options.validate && op->verify)
+                    op->verify(&run, (unsigned)i);
             }
         double mine[3] = {overall, busy, pure}, all[3];
         MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -97,9 +160,9 @@ int main(int argc, char **argv)
         double hidden = 100 * (1 - (all[0] - all[1]) / all[2]);
         double values[4] = {all[0], all[1], all[2], hidden < 0 ? 0 : hidden > 100 ? 100 : hidden};
         row(size, values, 4);
-        if (kept != MPI_REQUEST_NULL)
-            MPI_Request_free(&kept);
-        if (!strcmp(what + 1, "barrier"))
+        if (persistent)
+            MPI_Request_free(&request);
+        if (!op->unit)
             break;
     }
     return end();

@@ -6,17 +6,11 @@ static void call(const Run *run)
     MPI_Reduce(run->send, run->receive, (int)(run->bytes / sizeof(float)), MPI_FLOAT, MPI_SUM, run->root, MPI_COMM_WORLD);
 }
 
-static void verify(const Run *run, unsigned seed)
-{
-    if (rank == run->root)
-        check_totals(run->receive, run->bytes / sizeof(float), 0, seed);
-}
-
 int main(int argc, char **argv)
 {
     static const Collective collective = {
         {"MPI Reduce Latency Test", "Size       Avg Latency(us)", "MPI_FLOAT", "mixcfwF",
          COLLECTIVE_DEFAULTS(4)},
-        1, 1, sizeof(float), call, put_terms, verify, EVERYBODY, THE_ROOT};
+        1, 1, sizeof(float), call, put_terms, verify_totals_at_root, EVERYBODY, THE_ROOT};
     return collective_main(argc, argv, &collective);
 }

@@ -1,24 +1,23 @@
 /* Rank 0 sends a block to every rank; the size is the bytes of a block. */
 #include "common.h"
 
+static const char *counts;
+
 static void call(const Run *run)
 {
-    MPI_Scatter(run->send, (int)run->bytes, MPI_CHAR, run->receive, (int)run->bytes, MPI_CHAR, run->root, MPI_COMM_WORLD);
+    if (counts)
+        MPI_Scatterv(run->send, parts(run)->counts, parts(run)->places, MPI_CHAR, run->receive, (int)run->bytes, MPI_CHAR,
+                     run->root, MPI_COMM_WORLD);
+    else
+        MPI_Scatter(run->send, (int)run->bytes, MPI_CHAR, run->receive, (int)run->bytes, MPI_CHAR, run->root, MPI_COMM_WORLD);
 }
-
-static void put(const Run *run, unsigned seed)
-{
-    for (int r = 0; r < ranks; r++)
-        fill((char *)run->send + run->bytes * (size_t)r, run->bytes, seed * 1000 + (unsigned)r);
-}
-
-static void verify(const Run *run, unsigned seed) { check(run->receive, run->bytes, seed * 1000 + (unsigned)rank); }
 
 int main(int argc, char **argv)
 {
+    static const Extra extra[] = {{"counts", NULL, "MPI_Scatterv, with counts and displacements", &counts}, {0}};
     static const Collective collective = {
         {"MPI Scatter Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcfwF",
-         COLLECTIVE_DEFAULTS(1)},
-        0, 1, 1, call, put, verify, THE_ROOT, EVERYBODY};
+         COLLECTIVE_DEFAULTS(1, .extra = extra)},
+        0, 1, 1, call, put_blocks, verify_block, THE_ROOT, EVERYBODY};
     return collective_main(argc, argv, &collective);
 }
