@@ -1,5 +1,6 @@
-/* Claim: Alloc_mem gives memory of any size that can be written, sent from and received into, and freed; with the
- * argument `strict`, too much gives MPI_ERR_NO_MEM. */
+/* Claim: Alloc_mem gives memory of any size that can be written, sent from and received into, and freed, also when it has been used
+ * before, and a window over it can be accessed; with the argument `strict`, too much gives MPI_ERR_NO_MEM, and what does not begin a block
+ * cannot be freed. */
 #include "check.h"
 
 int main(int argc, char **argv)
@@ -19,6 +20,22 @@ int main(int argc, char **argv)
         OK(MPI_Free_mem(out));
         OK(MPI_Free_mem(in));
     }
+    char *block = NULL, seen[8];
+    MPI_Win window;
+    OK(MPI_Alloc_mem(1 << 20, MPI_INFO_NULL, &block));
+    fill(block, 1 << 20, my_rank);
+    OK(MPI_Win_create(block, 1 << 20, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window));
+    OK(MPI_Win_fence(0, window));
+    OK(MPI_Get(seen, 8, MPI_BYTE, peer, 0, 8, MPI_BYTE, window));
+    OK(MPI_Win_fence(0, window));
+    CHECK_BYTES((unsigned char *)seen, 8, peer);
+    OK(MPI_Put(&my_rank, 1, MPI_INT, peer, (1 << 20) - 4, 1, MPI_INT, window));
+    OK(MPI_Win_fence(0, window));
+    CHECK(*(int *)(block + (1 << 20) - 4) == peer, "%d", *(int *)(block + (1 << 20) - 4));
+    OK(MPI_Win_free(&window));
+    if (argc > 1)
+        FAILS(MPI_ERR_BASE, MPI_Free_mem(block + 4096));
+    OK(MPI_Free_mem(block));
     void *much;
     if (argc > 1) /* strict */
         FAILS(MPI_ERR_NO_MEM, MPI_Alloc_mem((MPI_Aint)1 << 60, MPI_INFO_NULL, &much));

@@ -26,12 +26,14 @@ const UNSAFE: &[&str] = &[
     // Shared memory is written through raw pointers up to here.
     "src/channel/asked.rs",
     "src/channel/bytes.rs",
+    "src/channel/direct.rs",
     "src/channel/joint.rs",
     "src/channel/outgoing.rs",
     "src/channel/parts.rs",
     "src/channel/pull.rs",
     "src/channel/row.rs",
     // The application's memory and call-backs.
+    "src/mpi/alloc.rs",
     "src/mpi/buffer.rs",
     "src/mpi/datatype/pack.rs",
     "src/mpi/datatype/kernel.rs",

@@ -183,6 +183,7 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     if let Err(sentence) = timing::profile(&mut state, &segment, multiple, began) {
         report(&format!("nearmpi: {sentence}"));
     }
+    state.share_heap();
     fortran::begin();
     tool_pvars::begin(&mut state);
     if debug > 0 {
@@ -440,12 +441,12 @@ pub unsafe extern "C" fn MPI_Get_library_version(version: *mut c_char, resultlen
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Alloc_mem(size: MPI_Aint, _info: MPI_Info, baseptr: *mut c_void) -> c_int {
-    on_world("MPI_Alloc_mem", |_| {
+    on_world("MPI_Alloc_mem", |hold| {
         if size < 0 {
             fail!(Arg, "size is {size} but must not be negative");
         }
         load(baseptr.cast::<u8>(), "baseptr")?;
-        let Some(memory) = memory::allocate(size as usize) else {
+        let Some(memory) = hold.lend(size as usize).or_else(|| memory::allocate(size as usize)) else {
             fail!(NoMem, "{size} bytes of memory are not to be had");
         };
         store(baseptr.cast::<*mut u8>(), "baseptr", memory)
@@ -456,9 +457,11 @@ pub unsafe extern "C" fn MPI_Alloc_mem(size: MPI_Aint, _info: MPI_Info, baseptr:
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Free_mem(base: *mut c_void) -> c_int {
-    on_world("MPI_Free_mem", |_| {
-        // SAFETY: the program's promise: `base` came from MPI_Alloc_mem and is not used any more.
-        unsafe { memory::free(base.cast()) };
+    on_world("MPI_Free_mem", |hold| {
+        if !hold.take_back(base.cast())? {
+            // SAFETY: the program's promise: `base` came from MPI_Alloc_mem and is not used any more.
+            unsafe { memory::free(base.cast()) };
+        }
         Ok(())
     })
 }

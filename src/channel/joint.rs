@@ -7,12 +7,12 @@
 //! chunks are claimed and who ends the transfer.
 #![allow(unsafe_code)]
 
+use super::direct::There;
 use super::packet::{Join, Offered, Record};
-use super::pull::{Brought, Reach};
+use super::pull::Brought;
 use super::{Arrival, Bytes, Channel, Fault, Ticket};
 use crate::shm::layout::PAGE;
 use crate::shm::offer::{CHUNKS, End, Junk};
-use crate::sys::cma;
 
 /// A message that both sides copy, and that is not whole yet.
 pub(super) struct Joint<B> {
@@ -28,8 +28,7 @@ pub(super) struct Joint<B> {
 /// Where a message's chunks lie.
 #[derive(Clone, Copy)]
 struct Cut {
-    pid: i32,
-    source: u64,
+    source: There,
     local: *mut u8,
     wanted: usize,
     chunk: usize,
@@ -68,12 +67,12 @@ impl<B: Bytes> Channel<B> {
         token: u32,
     ) -> Result<Option<Brought>, Fault> {
         let from = offered.from;
-        let (Some(source), Some(local)) = (self.address_of(offered), into.in_a_row()) else {
+        let (Some(address), Some(local)) = (self.address_of(offered), into.in_a_row()) else {
             return Ok(None);
         };
         let chunk = self.chunk(wanted);
         let chunks = wanted.div_ceil(chunk) as u32;
-        let (2.., Reach::Process(pid)) = (chunks, self.reach_of(from)) else {
+        let (2.., Some(source)) = (chunks, self.reach_memory(from, address, wanted)) else {
             return Ok(None);
         };
         let join = Join {
@@ -85,7 +84,6 @@ impl<B: Bytes> Channel<B> {
         };
         self.control(from, Record::join(&join))?;
         let cut = Cut {
-            pid,
             source,
             local,
             wanted,
@@ -154,9 +152,8 @@ impl<B: Bytes> Channel<B> {
         };
         let at = index as usize * cut.chunk;
         let len = cut.chunk.min(cut.wanted - at);
-        let source = cut.source.wrapping_add(at as u64);
-        // SAFETY: these bytes lie within the first `wanted` of the receive buffer.
-        if let Err(error) = unsafe { cma::read(cut.pid, source, cut.local.add(at), len) } {
+        // SAFETY: these bytes lie within the first `wanted` of the message and of the receive buffer.
+        if let Err(error) = unsafe { cut.source.read(at, cut.local.add(at), len) } {
             offer.stop();
             self.say(format_args!("reads rank {from} through cells: {error}"));
             return Ok(Next::Refused);
@@ -176,7 +173,7 @@ impl<B: Bytes> Channel<B> {
         let wanted = usize::try_from(join.wanted).ok().filter(|&wanted| wanted <= len);
         let (wanted, chunk) = (wanted.ok_or(fault)?, join.chunk.min(join.wanted) as usize);
         let chunks = wanted.div_ceil(chunk) as u32;
-        let Reach::Process(pid) = self.reach_of(from) else {
+        let Some(target) = self.reach_memory(from, join.address, wanted) else {
             return Ok(None);
         };
         let segment = self.segment.clone();
@@ -184,9 +181,8 @@ impl<B: Bytes> Channel<B> {
         while let Some(index) = offer.claim(join.id.usage, End::Back, chunks) {
             let at = index as usize * chunk;
             let len = chunk.min(wanted - at);
-            let target = join.address.wrapping_add(at as u64);
-            // SAFETY: these bytes lie within the message, whose memory is ours until it is sent.
-            if let Err(error) = unsafe { cma::write(pid, target, local.add(at), len) } {
+            // SAFETY: these bytes lie within the message, whose memory is ours until it is sent, and within what is wanted.
+            if let Err(error) = unsafe { target.write(at, local.add(at), len) } {
                 offer.stop();
                 self.say(format_args!("cannot write to rank {from}: {error}"));
                 self.control(from, Record::joined(join.token, false))?;
@@ -385,7 +381,7 @@ pub(super) mod tests {
     fn what_can_be_read_no_more_comes_through_cells_from_its_beginning() {
         let mut pair = pair();
         assert_eq!(pair.bring(), Brought::Later);
-        pair.receiver.joints[0].cut.source = 8;
+        pair.receiver.joints[0].cut.source = There::Process(std::process::id() as i32, 8);
         assert!(matches!(pair.receiver.help(), Ok(None)));
         assert!(!pair.receiver.shares());
         while !matches!(pair.sender.poll(None), Ok(Some(Arrival::Sent(3)))) {

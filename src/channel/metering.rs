@@ -4,11 +4,53 @@
 //! messages of this length to this rank, and takes one from the calls of this function until one is to be timed. Only
 //! where those words lie depends on the profile.
 
-use super::{Bytes, Channel, Counters};
+use super::{Bytes, Channel};
 use crate::shm::doing::{Doing, SHORT};
 use crate::shm::profile::{Countdown, Few, Kind, Meter, Part, Path};
 use crate::shm::segment::Block;
 use std::sync::Arc;
+
+/// Messages and events by path, since the start.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Counters {
+    pub inline: u64,
+    pub ring: u64,
+    pub cells: u64,
+    pub asks: u64,
+    pub offers: u64,
+    pub one_copies: u64,
+    pub streams: u64,
+    pub written: u64,
+    pub levels: u64,
+    pub left: u64,
+    pub queued: u64,
+    pub sleeps: u64,
+    pub sweeps: u64,
+    pub refused: u64,
+}
+
+impl Counters {
+    /// Names and values.
+    pub fn list(&self) -> [(&'static str, u64); 14] {
+        [
+            ("inline", self.inline),
+            ("ring", self.ring),
+            ("cells", self.cells),
+            ("asks", self.asks),
+            ("offers", self.offers),
+            ("one_copies", self.one_copies),
+            ("streams", self.streams),
+            ("written", self.written),
+            ("levels", self.levels),
+            ("left", self.left),
+            ("queued", self.queued),
+            ("sleeps", self.sleeps),
+            ("sweeps", self.sweeps),
+            ("refused", self.refused),
+        ]
+    }
+}
 
 /// Where a profiled rank counts, and how it tells from an envelope whose bytes they are.
 pub struct Metering {

@@ -6,6 +6,7 @@
 
 mod asked;
 pub mod bytes;
+pub mod direct;
 mod joint;
 pub mod late;
 mod metering;
@@ -21,7 +22,7 @@ pub mod wait;
 mod ways;
 
 pub use bytes::Bytes;
-pub use metering::Metering;
+pub use metering::{Counters, Metering};
 pub use row::Pushed;
 
 use crate::shm::bell::Barriers;
@@ -32,6 +33,7 @@ use crate::shm::segment::{Block, RankBlock, Segment};
 use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
 use crate::sys::futex;
+use direct::Homes;
 use joint::Joint;
 use late::{Lateness, Level};
 use metering::Short;
@@ -175,6 +177,7 @@ pub struct Channel<B> {
     lateness: Vec<Lateness>,
     levels: Vec<Level>,
     reach: Vec<Reach>,
+    homes: Homes,
     canary: Box<u64>,
     /// Messages whose senders copy the last of them.
     joints: Vec<Joint<B>>,
@@ -195,48 +198,6 @@ pub struct Channel<B> {
     mate: Option<Mate>,
     /// What it has done so far, without what is in `short`.
     counters: Counters,
-}
-
-/// Messages and events by path, since the start.
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)]
-pub struct Counters {
-    pub inline: u64,
-    pub ring: u64,
-    pub cells: u64,
-    pub asks: u64,
-    pub offers: u64,
-    pub one_copies: u64,
-    pub streams: u64,
-    pub written: u64,
-    pub levels: u64,
-    pub left: u64,
-    pub queued: u64,
-    pub sleeps: u64,
-    pub sweeps: u64,
-    pub refused: u64,
-}
-
-impl Counters {
-    /// Names and values.
-    pub fn list(&self) -> [(&'static str, u64); 14] {
-        [
-            ("inline", self.inline),
-            ("ring", self.ring),
-            ("cells", self.cells),
-            ("asks", self.asks),
-            ("offers", self.offers),
-            ("one_copies", self.one_copies),
-            ("streams", self.streams),
-            ("written", self.written),
-            ("levels", self.levels),
-            ("left", self.left),
-            ("queued", self.queued),
-            ("sleeps", self.sleeps),
-            ("sweeps", self.sweeps),
-            ("refused", self.refused),
-        ]
-    }
 }
 
 impl<B: Bytes> Channel<B> {

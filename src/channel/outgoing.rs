@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::asked::Ask;
+use super::direct::Homes;
 use super::late::{Lateness, Level};
 use super::metering::Short;
 use super::offers::{Offers, Open};
@@ -171,6 +172,7 @@ impl<B: Bytes> Channel<B> {
             lateness: vec![Lateness::default(); ranks as usize],
             levels: vec![Level::default(); ranks as usize],
             reach: vec![Reach::Unknown; ranks as usize],
+            homes: Homes::new(ranks),
             canary: Box::new(super::pull::random()),
             joints: Vec::new(),
             sent: VecDeque::new(),

@@ -66,7 +66,8 @@ impl<B: Bytes> Channel<B> {
         if self.ways[to as usize].outgrown(self.out[to as usize].producer.size()) {
             self.habits = Default::default();
         }
-        let in_a_row = buffer.in_a_row().is_some();
+        let at = buffer.in_a_row();
+        let in_a_row = at.is_some();
         let out = &mut self.out[to as usize];
         let before = out.is_worth_pages(len);
         out.large = out.large.saturating_add(len as u64);
@@ -74,29 +75,30 @@ impl<B: Bytes> Channel<B> {
             self.ways[to as usize].forget(len);
             self.habits[ways::class_of(len)] = None;
         }
-        let way = self.way(to, len, in_a_row, one_copy_min);
+        let way = self.way(to, len, at, one_copy_min);
         self.waits(to, (len, in_a_row), way).then_some(way)
     }
 
-    fn way(&mut self, to: u32, len: usize, in_a_row: bool, one_copy_min: u64) -> Way {
+    fn way(&mut self, to: u32, len: usize, at: Option<*mut u8>, one_copy_min: u64) -> Way {
         let one_copy_min = self.scaled(to, one_copy_min);
         let join_min = self.scaled(to, self.settings.join_min);
-        let at_hand = in_a_row && self.settings.one_copy != 0 && to != self.me;
+        let at_home = at.is_some_and(|at| self.homes.has(at, len));
+        let at_hand = at_home || at.is_some() && self.settings.one_copy != 0;
         match self.settings.way {
-            _ if !at_hand => Way::Cells,
+            _ if !at_hand || to == self.me => Way::Cells,
             1 => Way::Cells,
             2 => Way::Pull,
             3 => Way::Join,
             4 if len < one_copy_min => Way::Cells,
             4 if len < join_min => Way::Pull,
             4 => Way::Join,
-            _ => self.learnt_way(to, len, one_copy_min, join_min),
+            _ => self.learnt_way(to, (len, at_home), one_copy_min, join_min),
         }
     }
 
     /// Where learning has a choice: both sides copy what makes a chunk for each, above twice `join_min` one
-    /// side alone is never worth it. What could go by shuttle begins with that, also when it has just become worth the shuttle's pages.
-    fn learnt_way(&mut self, to: u32, len: usize, one_copy_min: usize, join_min: usize) -> Way {
+    /// side alone is never worth it. Of what lies at home the least time of one copy is not known. What could go by shuttle begins with that, also when it has just become worth the shuttle's pages.
+    fn learnt_way(&mut self, to: u32, (len, at_home): (usize, bool), one_copy_min: usize, join_min: usize) -> Way {
         let pull = len >= one_copy_min && len < 2 * join_min;
         let join = len >= one_copy_min.max(2 * JOIN_LEAST);
         let by_shuttle = self.goes_by_shuttle(to, len, true);
@@ -107,7 +109,10 @@ impl<B: Bytes> Channel<B> {
         let choice = Choice {
             open: 1 | (pull as u8) << Way::Pull as u8 | (join as u8) << Way::Join as u8,
             guess: self.habits[ways::class_of(len)].unwrap_or(guess),
-            one_copy: *self.pace.get_or_insert_with(cma::pace),
+            one_copy: match at_home {
+                true => 0.0,
+                false => *self.pace.get_or_insert_with(cma::pace),
+            },
         };
         let (out, pool) = (&mut self.out[to as usize], &self.pool);
         let under_way = |last: Option<Name>| match out.messages.is_empty() && last.is_none_or(|name| pool.is_back(name))

@@ -6,6 +6,7 @@
 //! refuses, then or later, goes through cells instead.
 #![allow(unsafe_code)]
 
+use super::direct::There;
 use super::packet::{Offered, Way};
 use super::{Bytes, Channel, Fault};
 use crate::shm::profile::{Path, What};
@@ -61,7 +62,6 @@ impl<B: Bytes> Channel<B> {
     /// A [`Fault`] when the sender's ring makes no sense.
     pub fn bring(&mut self, offered: &Offered, into: &B, wanted: usize, token: u32) -> Result<Brought, Fault> {
         if offered.way == Way::Join
-            && self.settings.one_copy != 0
             && !self.ways[offered.from as usize].under_way(wanted)
             && let Some(brought) = self.share(offered, into, wanted, token)?
         {
@@ -81,7 +81,6 @@ impl<B: Bytes> Channel<B> {
     ) -> Result<Brought, Fault> {
         if wanted == 0 || self.pull(offered, into, wanted) {
             self.counters.one_copies += u64::from(wanted > 0);
-            self.path = Path::OneCopy;
             self.finish_offer(offered.from, offered.id)?;
             return Ok(Brought::Copied);
         }
@@ -99,16 +98,17 @@ impl<B: Bytes> Channel<B> {
             .segment
             .offer(offered.from, offered.id.index)
             .is_some_and(|offer| offer.moved().is_some());
-        if self.settings.one_copy == 0 || offered.way == Way::Cells && !left {
+        if offered.way == Way::Cells && !left {
             return false;
         }
-        let Reach::Process(pid) = self.reach_of(offered.from) else {
+        let Some(there) = self.reach_memory(offered.from, address, wanted) else {
             return false;
         };
+        self.path = there.path();
         let outcome = match into.in_a_row() {
-            // SAFETY: `wanted` bytes of the receive buffer, the caller's promise to MPI.
-            Some(local) => unsafe { cma::read(pid, address, local, wanted) },
-            None => bounce(pid, address, into, wanted),
+            // SAFETY: `wanted` bytes of the message and of the receive buffer, the callers' promises to MPI.
+            Some(local) => unsafe { there.read(0, local, wanted) },
+            None => spread(there, into, wanted),
         };
         if let Err(error) = &outcome {
             self.say(format_args!("reads rank {} through cells: {error}", offered.from));
@@ -135,11 +135,11 @@ impl<B: Bytes> Channel<B> {
     /// # Safety
     /// `to` has room for them.
     pub unsafe fn read_memory(&mut self, peer: u32, address: u64, to: *mut u8, len: usize) -> bool {
-        let Some(pid) = self.process_of(peer) else {
+        let Some(there) = self.reach_memory(peer, address, len) else {
             return len == 0;
         };
         // SAFETY: the caller's promise.
-        let outcome = unsafe { cma::read(pid, address, to, len) };
+        let outcome = unsafe { there.read(0, to, len) };
         self.counters.one_copies += u64::from(outcome.is_ok());
         outcome.is_ok()
     }
@@ -206,13 +206,19 @@ impl<B: Bytes> Channel<B> {
     }
 }
 
-fn bounce<B: Bytes>(pid: i32, address: u64, into: &B, wanted: usize) -> std::io::Result<()> {
+/// Copies `wanted` bytes from there to where they do not lie in a row.
+fn spread<B: Bytes>(there: There, into: &B, wanted: usize) -> std::io::Result<()> {
+    if let There::Mapped(at) = there {
+        // SAFETY: the bytes are mapped here; the receive has room for them.
+        unsafe { into.put(0, at, wanted) };
+        return Ok(());
+    }
     let mut scratch = vec![0u8; BOUNCE.min(wanted)];
     let mut position = 0;
     while position < wanted {
         let len = (wanted - position).min(BOUNCE);
-        // SAFETY: `scratch` has `len` bytes.
-        unsafe { cma::read(pid, address.wrapping_add(position as u64), scratch.as_mut_ptr(), len)? };
+        // SAFETY: `scratch` has `len` bytes, and there are `wanted`.
+        unsafe { there.read(position, scratch.as_mut_ptr(), len)? };
         // SAFETY: `scratch` holds `len` bytes of the `wanted` that the receive has room for.
         unsafe { into.put(position, scratch.as_ptr(), len) };
         position += len;

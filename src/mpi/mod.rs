@@ -1,4 +1,5 @@
 //! MPI semantics without statics: everything hangs off a [`world::World`].
+pub mod alloc;
 pub mod attr;
 pub mod buffer;
 pub mod check;

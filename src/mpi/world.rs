@@ -5,6 +5,7 @@
 //! The root of everything a rank knows, the gate its threads pass one at a time, and how they wait.
 #![allow(unsafe_code)]
 
+use super::alloc::Lent;
 use super::attr::Keyvals;
 use super::coll::board::desk::Desk;
 use super::coll::board::started;
@@ -98,6 +99,8 @@ pub struct State {
     pub windows: Table<Rc<Window>>,
     /// What is free of the memory this rank shares on demand.
     pub zone: Zone,
+    /// What of it the program has.
+    pub lent: Lent,
     /// What the collective call under way gives to the others, as far as it is profiled.
     pub gift: Cell<Gift>,
     /// What the launcher says about the job.
@@ -166,6 +169,7 @@ impl State {
             partitioning: Partitioning::default(),
             windows: Table::default(),
             zone,
+            lent: Lent::new(),
             gift: Cell::default(),
             job: Job {
                 appnum: -1,

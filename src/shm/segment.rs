@@ -14,7 +14,7 @@ use super::layout::{CONTEXTS, ENTRIES, KEPT, Layout, MAX_RANKS, PAGE};
 use super::offer::{OFFERS, Offer};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::waiting::Waiting;
-use super::zone::{self, View};
+use super::zone;
 use super::{pool, ring, shuttle};
 use crate::sys::futex;
 use crate::sys::memory::{self, Mapping};
@@ -26,6 +26,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 mod accord;
 mod profiled;
+mod zones;
 
 /// "nearmpi" and the version of the segment's format.
 const MAGIC: u64 = u64::from_le_bytes(*b"nearmpi\x01");
@@ -73,6 +74,10 @@ pub struct RankBlock {
     pub canary_address: AtomicU64,
     /// A random number: who can read it there reads the right process.
     pub canary: AtomicU64,
+    /// Where the rank has mapped the first bytes of its zone, its *home*, and how many; 0: nowhere.
+    pub home: AtomicU64,
+    /// Written before `home`.
+    pub home_len: AtomicU64,
     /// What the rank sleeps for.
     pub waiting: Waiting,
     /// What it does.
@@ -231,48 +236,6 @@ impl Segment {
     /// Number of ranks of the job.
     pub fn ranks(&self) -> u32 {
         self.layout.ranks
-    }
-
-    /// Bytes in the zone of each rank.
-    pub fn zone_len(&self) -> usize {
-        self.zone
-    }
-
-    /// `len` bytes of `owner`'s zone from `offset` on, a multiple of the page size.
-    ///
-    /// # Errors
-    /// What the kernel says; `InvalidInput` when the zone has no such bytes.
-    pub fn view(&self, owner: u32, offset: usize, len: usize) -> io::Result<View> {
-        let at = self.zone_at(owner, offset, len)?;
-        match &self.file {
-            Some(file) => Ok(View::mapped(Mapping::part(file.as_fd(), at, len)?)),
-            None => Ok(View::of(self.at(at))),
-        }
-    }
-
-    /// Empties `len` bytes of `owner`'s zone from `offset` on, which nobody uses any more.
-    ///
-    /// # Errors
-    /// As [`Segment::view`].
-    pub fn discard(&self, owner: u32, offset: usize, len: usize) -> io::Result<()> {
-        let at = self.zone_at(owner, offset, len)?;
-        match &self.file {
-            Some(file) => memory::discard(file.as_fd(), at, len),
-            None => {
-                // SAFETY: the range lies within the mapping, and nobody uses it, says the caller.
-                unsafe { self.at::<u8>(at).write_bytes(0, len) };
-                Ok(())
-            }
-        }
-    }
-
-    fn zone_at(&self, owner: u32, offset: usize, len: usize) -> io::Result<usize> {
-        let end = offset.checked_add(len);
-        if owner >= self.layout.ranks || !offset.is_multiple_of(PAGE) || end.is_none_or(|end| end > self.zone) {
-            let text = format!("{len} bytes at {offset} of rank {owner}'s zone");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
-        Ok(self.layout.len + owner as usize * self.zone + offset)
     }
 
     /// Where it is mapped.

@@ -9,6 +9,7 @@
 use super::layout::{Layout, PAGE};
 use crate::sys::memory::{self, Mapping};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// Largest zone: more than a machine has memory, so that memory is the limit.
@@ -40,6 +41,15 @@ impl View {
 
     pub(super) fn of(base: NonNull<u8>) -> View {
         View { base, _mapping: None }
+    }
+
+    /// What is mapped as `range` anyway, from `offset` on.
+    ///
+    /// # Panics
+    /// When that is not within the range.
+    pub fn inside(range: Range<usize>, offset: usize) -> View {
+        assert!(offset < range.len());
+        View::of(NonNull::new((range.start + offset) as *mut u8).expect("no mapping begins at address 0"))
     }
 
     /// Its first byte; on a page.

@@ -59,6 +59,13 @@ pub fn len(fd: BorrowedFd<'_>) -> io::Result<usize> {
     Ok(file.metadata()?.len() as usize)
 }
 
+/// Bytes of memory that this machine has.
+pub fn installed() -> usize {
+    // SAFETY: plain numbers.
+    let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    usize::try_from(pages).unwrap_or(0) * usize::try_from(page).unwrap_or(0)
+}
+
 /// Largest file that this process may make, in bytes.
 pub fn largest_file() -> usize {
     let mut limit = libc::rlimit {

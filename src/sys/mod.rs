@@ -10,6 +10,7 @@ pub mod descriptor;
 pub mod fork;
 pub mod futex;
 pub mod gate;
+pub mod heap;
 pub mod host;
 pub mod memory;
 pub mod pages;

@@ -72,6 +72,7 @@ pub struct Job {
     /// Seconds from one table of ranks to the next.
     pub top: Option<u64>,
     pub preload: bool,
+    pub shared_heap: bool,
     /// Into which folder, if into a chosen one.
     pub profile: Option<Option<PathBuf>>,
     pub verbose: bool,
@@ -188,6 +189,7 @@ impl Parser<'_> {
             Action::Hosts => value().split(',').try_for_each(|name| check_host(name, self.host))?,
             Action::HostFile => check_hosts(&(self.read)(&values[0])?, self.host)?,
             Action::Preload => self.job.preload = true,
+            Action::SharedHeap => self.job.shared_heap = true,
             Action::Timeout => self.job.timeout = Some(seconds(word, &values[0])?),
             Action::Stall => self.job.stall = Policy::parse(&values[0])?,
             Action::KeepGoing => self.job.keep_going = true,

@@ -117,7 +117,7 @@ pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
     let memory = os::out_of_the_way(memory.as_fd()).map_err(wrong)?;
     place_memory(&segment, &places);
     let reports = job.binding.memory.then(os::report_file).transpose().map_err(wrong)?;
-    let preload = if job.preload { preload()? } else { vec![] };
+    let preload = preload(job)?;
     let common = Common {
         job,
         size: size as usize,
@@ -358,26 +358,36 @@ fn same_file(one: &str, other: &str) -> bool {
     identity(one).is_some_and(|file| identity(other) == Some(file))
 }
 
-/// The variables that put our library before the one a program was linked with.
-fn preload() -> Result<Vec<(&'static str, String)>, Failure> {
+/// The variables that put our libraries before those a program was linked with.
+fn preload(job: &Job) -> Result<Vec<(&'static str, String)>, Failure> {
+    let mut variables = Vec::new();
+    if job.shared_heap || std::env::var("NEARMPI_SHARED_HEAP").as_deref() == Ok("1") {
+        let heap = installed("-shared-heap", &["libnearmpi-heap.so"])?;
+        variables.push(("LD_PRELOAD", heap.display().to_string()));
+    }
+    if job.preload {
+        let library = installed("-preload", &["libmpi.so.12", "libmpi.so"])?;
+        let lib = library.parent().unwrap_or(Path::new("/")).display().to_string();
+        variables.push(("LD_PRELOAD", library.display().to_string()));
+        variables.push(("LD_LIBRARY_PATH", format!("{lib}:{lib}/compat")));
+    }
+    Ok(variables)
+}
+
+/// The first of these libraries that is installed with this mpirun, which `option` needs.
+fn installed(option: &str, names: &[&str]) -> Result<PathBuf, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::new(format!("cannot find mpirun itself: {e}")))?;
     let bin = program.parent().unwrap_or(Path::new("/"));
     let folders = [bin.join("../lib"), bin.to_path_buf()];
-    let candidates = folders
-        .iter()
-        .flat_map(|f| ["libmpi.so.12", "libmpi.so"].map(|name| f.join(name)));
-    let library: PathBuf = candidates
+    let candidates = folders.iter().flat_map(|f| names.iter().map(|name| f.join(name)));
+    candidates
         .filter_map(|path| path.canonicalize().ok().map(|_| path))
         .find_map(|path| std::path::absolute(path.parent()?.canonicalize().ok()?.join(path.file_name()?)).ok())
         .ok_or_else(|| {
             Failure::new(format!(
-                "-preload: no libmpi.so.12 in {} or beside mpirun",
+                "{option}: no {} in {} or beside mpirun",
+                names[0],
                 folders[0].display()
             ))
-        })?;
-    let lib = library.parent().unwrap_or(Path::new("/")).display().to_string();
-    Ok(vec![
-        ("LD_PRELOAD", library.display().to_string()),
-        ("LD_LIBRARY_PATH", format!("{lib}:{lib}/compat")),
-    ])
+        })
 }

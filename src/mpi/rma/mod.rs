@@ -35,6 +35,7 @@ use super::errhandler::Errhandler;
 use super::error::Result;
 use super::info::Info;
 use super::world::{Hold, State};
+use crate::channel::direct::There;
 use crate::fail;
 use crate::shm::profile::Path;
 use crate::shm::window::Control;
@@ -208,10 +209,13 @@ impl Window {
         }
         let address = self.part(rank).address;
         let peer = self.comm.group.world(rank);
-        Ok(match state.engine.channel.process_of(peer) {
-            Some(pid) => Way::Process(pid, address),
-            None => Way::Served(address),
-        })
+        Ok(
+            match state.engine.channel.reach_memory(peer, address, self.part(rank).size) {
+                Some(There::Mapped(base)) => Way::Here(base),
+                Some(There::Process(pid, address)) => Way::Process(pid, address),
+                None => Way::Served(address),
+            },
+        )
     }
 
     /// Counts for a profile what an operation moves `way` to member `rank` and back. The messages that a served

@@ -1,0 +1,253 @@
+//! # Safety
+//! Copies out of and into memory of other ranks that is mapped here too: an address that a rank tells counts only as far as it
+//! lies within that rank's zone, which stays mapped as long as the channel.
+//!
+//! Memory of a rank that other ranks can reach. What MPI_Alloc_mem and windows allocate lies in the rank's zone, whose first
+//! part the rank maps in one piece, its *home*. It says in its block where; whoever is told of an address in there maps that
+//! part as well, once, and copies without the kernel. All other memory is reached by cross-memory attach, if the kernel lets it.
+#![allow(unsafe_code)]
+
+use super::{Bytes, Channel};
+use crate::shm::profile::Path;
+use crate::shm::zone::View;
+use crate::sys::{cma, copy};
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// Homes as this rank has mapped them.
+pub(super) struct Homes {
+    /// Addresses of the own one; empty while it is not mapped. It stays mapped when MPI is finalized, for the program may still
+    /// have memory from malloc in it.
+    range: Range<usize>,
+    /// Everybody's, by rank.
+    theirs: Vec<Theirs>,
+}
+
+#[derive(Default)]
+enum Theirs {
+    #[default]
+    Unknown,
+    Seen(View),
+    Never,
+}
+
+/// Bytes of another rank's memory.
+#[derive(Clone, Copy, Debug)]
+pub enum There {
+    /// They lie here in this process as well.
+    Mapped(*mut u8),
+    /// In the process of this number, from this address on.
+    Process(i32, u64),
+}
+
+impl There {
+    /// What a profile calls this way.
+    pub fn path(self) -> Path {
+        match self {
+            There::Mapped(_) => Path::Mapped,
+            There::Process(..) => Path::OneCopy,
+        }
+    }
+
+    /// Copies `len` bytes, from byte `at` on, to `to`.
+    ///
+    /// # Errors
+    /// As [`cma::read`].
+    ///
+    /// # Safety
+    /// They are within what was asked for; `to` has room for them.
+    pub unsafe fn read(self, at: usize, to: *mut u8, len: usize) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                There::Mapped(base) => copy::bytes(base.add(at), to, len),
+                There::Process(pid, address) => cma::read(pid, address.wrapping_add(at as u64), to, len)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies `len` bytes at `from` there, from byte `at` on.
+    ///
+    /// # Errors
+    /// As [`cma::write`].
+    ///
+    /// # Safety
+    /// As [`There::read`], of `from`.
+    pub unsafe fn write(self, at: usize, from: *const u8, len: usize) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                There::Mapped(base) => copy::bytes(from, base.add(at), len),
+                There::Process(pid, address) => cma::write(pid, address.wrapping_add(at as u64), from, len)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Homes {
+    /// Those of a job of `ranks`.
+    pub fn new(ranks: u32) -> Homes {
+        Homes {
+            range: 0..0,
+            theirs: (0..ranks).map(|_| Theirs::Unknown).collect(),
+        }
+    }
+
+    /// Whether `len` bytes at `at` lie in this rank's home.
+    #[inline]
+    pub fn has(&self, at: *const u8, len: usize) -> bool {
+        let at = at as usize;
+        at >= self.range.start && at < self.range.end && len <= self.range.end - at
+    }
+}
+
+impl<B: Bytes> Channel<B> {
+    /// This rank's home, mapped and made known at first; `None` where there can be none, or `NEARMPI_DIRECT_MIN` is 0.
+    pub fn home(&mut self) -> Option<Range<usize>> {
+        if self.homes.range.is_empty() && self.settings.direct_min > 0 {
+            let len = self.segment.home_len();
+            let view = self.segment.view(self.me, 0, len).ok().filter(|_| len > 0)?;
+            let base = std::mem::ManuallyDrop::new(view).base() as usize;
+            self.homes.range = base..base + len;
+            self.block.home_len.store(len as u64, Ordering::Relaxed);
+            self.block.home.store(base as u64, Ordering::Release);
+        }
+        (!self.homes.range.is_empty()).then(|| self.homes.range.clone())
+    }
+
+    /// Where `len` bytes at `address` of `peer`'s memory can be reached; `None`: nowhere.
+    pub fn reach_memory(&mut self, peer: u32, address: u64, len: usize) -> Option<There> {
+        if let Some(at) = self.mapped(peer, address, len) {
+            return Some(There::Mapped(at));
+        }
+        Some(There::Process(self.process_of(peer)?, address))
+    }
+
+    /// Where this process sees those bytes, if they lie in the peer's home.
+    fn mapped(&mut self, peer: u32, address: u64, len: usize) -> Option<*mut u8> {
+        let block = self.segment.rank(peer);
+        let base = block.home.load(Ordering::Acquire);
+        let offset = usize::try_from(address.checked_sub(base)?).ok()?;
+        let home = usize::try_from(block.home_len.load(Ordering::Relaxed)).ok()?;
+        let most = home.min(self.segment.home_len());
+        if base == 0 || offset >= most || len > most - offset || self.settings.direct_min == 0 {
+            return None;
+        }
+        let theirs = &mut self.homes.theirs[peer as usize];
+        if matches!(theirs, Theirs::Unknown) {
+            let view = self.segment.view(peer, 0, self.segment.home_len());
+            *theirs = view.map_or(Theirs::Never, Theirs::Seen);
+        }
+        match theirs {
+            Theirs::Seen(view) => Some(view.base().wrapping_add(offset)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Arrival;
+    use super::super::joint::tests::{LEN, Plain, channels};
+    use super::super::packet::Way;
+    use super::super::pull::Brought;
+    use super::*;
+
+    /// Rank 0 with its home, and rank 1.
+    fn pair() -> (Channel<Plain>, Channel<Plain>, Range<usize>) {
+        let (mut owner, other) = channels();
+        let home = owner.home().unwrap();
+        (owner, other, home)
+    }
+
+    #[test]
+    fn of_a_peers_memory_only_its_home_is_mapped() {
+        let (mut owner, mut other, home) = pair();
+        let (start, len) = (home.start as u64, home.len());
+        assert_eq!(owner.home(), Some(home.clone()), "it is mapped once");
+        let mut mapped = |address, len| other.mapped(0, address, len).is_some();
+        assert!(mapped(start, len) && mapped(start + 4096, len - 4096));
+        assert!(!mapped(start, len + 1) && !mapped(start + 1, len) && !mapped(start + len as u64, 1));
+        assert!(!mapped(start - 1, 2) && !mapped(8, 1) && !mapped(u64::MAX, usize::MAX));
+        assert!(owner.mapped(1, start, 1).is_none(), "the other one has none");
+        assert!(matches!(other.reach_memory(0, 8, 1), Some(There::Process(_, 8))));
+        other.settings.one_copy = 0;
+        assert!(other.reach_memory(0, 8, 1).is_none() && other.reach_memory(0, start, 1).is_some());
+        other.settings.direct_min = 0;
+        assert!(other.reach_memory(0, start, 1).is_none());
+    }
+
+    #[test]
+    fn junk_about_a_home_leads_nowhere_else() {
+        let (owner, mut other, home) = pair();
+        let block = owner.segment.rank(0);
+        for (base, len) in [
+            (1, u64::MAX),
+            (u64::MAX - 7, u64::MAX),
+            (home.start as u64, u64::MAX),
+            (4096, 0),
+        ] {
+            block.home.store(base, Ordering::Relaxed);
+            block.home_len.store(len, Ordering::Relaxed);
+            for at in [0, 1, 4095, home.len() as u64 - 1, home.len() as u64, u64::MAX / 2] {
+                let address = base.wrapping_add(at);
+                let view = other.mapped(0, address, 8).map(|found| found as usize);
+                assert!(
+                    view.is_none_or(|found| at + 8 <= home.len() as u64 && home.contains(&found)),
+                    "{base:x} {len:x} {at}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_in_a_home_needs_no_kernel() {
+        for way in [Way::Pull, Way::Join] {
+            let (mut sender, mut receiver, home) = pair();
+            sender.never_read(1);
+            receiver.never_read(0);
+            let message = Plain(home.start as *mut u8, LEN);
+            // SAFETY: the home has so many bytes, which nobody else uses.
+            let source = unsafe { std::slice::from_raw_parts_mut(message.0, LEN) };
+            source
+                .iter_mut()
+                .enumerate()
+                .for_each(|(at, byte)| *byte = ((at * 7) ^ (at >> 9)) as u8);
+            sender.offer(1, 5, &message, 3, way, false).unwrap().unwrap();
+            let Ok(Some(Arrival::Offer { offered, .. })) = receiver.poll(None) else {
+                panic!("no offer came");
+            };
+            assert!(receiver.claim(&offered));
+            let mut target = vec![0; LEN];
+            let into = Plain(target.as_mut_ptr(), LEN);
+            let mut brought = receiver.bring(&offered, &into, LEN, 7).unwrap();
+            if way == Way::Join {
+                // The sender cannot write to memory outside of a home, and says so.
+                assert_eq!(brought, Brought::Later);
+                assert!(matches!(receiver.poll(None), Ok(Some(Arrival::Whole { .. }))));
+                brought = Brought::Copied;
+            }
+            assert_eq!(brought, Brought::Copied);
+            assert!(target == source);
+            assert_eq!((receiver.counters.one_copies, receiver.counters.streams), (1, 0));
+        }
+    }
+
+    #[test]
+    fn a_sender_writes_into_its_receivers_home() {
+        let (mut receiver, mut sender, home) = pair();
+        sender.never_read(0);
+        receiver.never_read(1);
+        let mut source: Vec<u8> = (0..LEN).map(|at| ((at * 5) ^ (at >> 7)) as u8).collect();
+        let target = home.start as *mut u8;
+        let there = sender.reach_memory(0, target as u64 + 64, LEN).unwrap();
+        // SAFETY: the home has so many bytes.
+        unsafe { there.write(3, source.as_mut_ptr(), LEN - 3) }.unwrap();
+        // SAFETY: as above.
+        let seen = unsafe { std::slice::from_raw_parts(target.add(67), LEN - 3) };
+        assert!(seen == &source[..LEN - 3]);
+    }
+}

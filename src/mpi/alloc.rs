@@ -1,0 +1,81 @@
+//! # Safety
+//! Gives memory away that nobody else deals out.
+//!
+//! Memory for the program (MPI-4.1 §9.2): long blocks lie in the rank's home, where other ranks reach them without the kernel.
+#![allow(unsafe_code)]
+
+use super::error::Result;
+use super::world::State;
+use crate::fail;
+use crate::shm::layout::PAGE;
+use crate::shm::zone::pages;
+use crate::sys::heap;
+use std::collections::BTreeMap;
+
+/// Blocks of the home that the program has: offset in the zone and bytes.
+pub type Lent = BTreeMap<usize, usize>;
+
+impl State {
+    /// Half of this rank's home becomes what malloc serves long blocks from, if `libnearmpi-heap.so` is there; whether it is.
+    pub fn share_heap(&mut self) -> bool {
+        let least = self.engine.channel.settings().heap_min as usize;
+        let segment = self.engine.channel.segment().clone();
+        let Some((file, at)) = segment
+            .zone_file(self.engine.channel.me())
+            .filter(|_| least > 0 && heap::is_there())
+        else {
+            return false;
+        };
+        let half = segment.home_len() / 2 / PAGE * PAGE;
+        let (Some(home), Some(offset)) = (self.engine.channel.home(), self.zone.take(half)) else {
+            return false;
+        };
+        // SAFETY: the home stays mapped, and the zone does not deal out again what it has.
+        unsafe { heap::begin((home.start + offset) as *mut u8, half, least, file, at + offset) }
+    }
+
+    /// `len` bytes of this rank's home; `None` where the block is too short for that (`NEARMPI_DIRECT_MIN`) or there is no room.
+    pub fn lend(&mut self, len: usize) -> Option<*mut u8> {
+        if (len as u64) < self.engine.channel.settings().direct_min {
+            return None;
+        }
+        let home = self.engine.channel.home()?;
+        let offset = self.zone.take(len)?;
+        if offset + len > home.len() {
+            self.zone.give_back(offset, len);
+            return None;
+        }
+        self.lent.insert(offset, len);
+        Some((home.start + offset) as *mut u8)
+    }
+
+    /// Takes back what [`State::lend`] gave; false for other memory.
+    ///
+    /// # Errors
+    /// `Base`: the address lies within such memory, but not where it begins.
+    pub fn take_back(&mut self, memory: *mut u8) -> Result<bool> {
+        if self.lent.is_empty() {
+            return Ok(false);
+        }
+        let Some(home) = self
+            .engine
+            .channel
+            .home()
+            .filter(|home| home.contains(&(memory as usize)))
+        else {
+            return Ok(false);
+        };
+        let offset = memory as usize - home.start;
+        let Some(len) = self.lent.remove(&offset) else {
+            fail!(Base, "no memory from MPI_Alloc_mem begins at {memory:p}");
+        };
+        let channel = &self.engine.channel;
+        // What cannot be emptied would be found with old contents in it: it stays taken.
+        if let Some(whole) = pages(len)
+            && channel.segment().discard(channel.me(), offset, whole).is_ok()
+        {
+            self.zone.give_back(offset, len);
+        }
+        Ok(true)
+    }
+}
