@@ -97,7 +97,8 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Where learning has a choice: both sides copy what makes a chunk for each, above twice `join_min` one
-    /// side alone is never worth it. Of what lies at home the least time of one copy is not known. What could go by shuttle begins with that, also when it has just become worth the shuttle's pages.
+    /// side alone is never worth it. What could go by shuttle begins with that, also when it has just become worth the shuttle's pages.
+    /// Of what lies in this rank's home the kernel's pace says nothing.
     fn learnt_way(&mut self, to: u32, (len, at_home): (usize, bool), one_copy_min: usize, join_min: usize) -> Way {
         let pull = len >= one_copy_min && len < 2 * join_min;
         let join = len >= one_copy_min.max(2 * JOIN_LEAST);

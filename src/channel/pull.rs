@@ -79,6 +79,7 @@ impl<B: Bytes> Channel<B> {
         wanted: usize,
         token: u32,
     ) -> Result<Brought, Fault> {
+        self.path = Path::OneCopy;
         if wanted == 0 || self.pull(offered, into, wanted) {
             self.counters.one_copies += u64::from(wanted > 0);
             self.finish_offer(offered.from, offered.id)?;
