@@ -1,7 +1,8 @@
 /* Claims of the shared heap (mpirun -shared-heap): after MPI_Init long blocks from malloc and kin lie in the job's memory, on the
  * alignment that was asked for, and behave as the standard says: contents survive realloc, calloc is zero in memory that was used
  * before, threads do not disturb each other, short blocks and those from before MPI_Init are libc's. Messages between such
- * blocks arrive. What a child made by fork writes does not reach its parent. Blocks outlive MPI_Finalize. */
+ * blocks arrive. What a child made by fork writes does not reach its parent. Blocks outlive MPI_Finalize. With the arguments `twice` and
+ * `inside`, a block that is freed twice, and one freed where it does not begin, end the process with a sentence. */
 #include "check.h"
 #include <errno.h>
 #include <malloc.h>
@@ -124,6 +125,14 @@ int main(int argc, char **argv)
     CHECK(!is_shared(early), "%p is from before MPI_Init", (void *)early);
     early = realloc(early, 2 * LONG);
     CHECK_BYTES(early, LONG, 5);
+    if (argc > 1) {
+        char *block = malloc(LONG), *behind = malloc(LONG);
+        volatile size_t off = !strcmp(argv[1], "inside") ? 8192 : 0;
+        if (!off)
+            free(block);
+        free(block + off);
+        free(behind);
+    }
     lengths_and_places();
     juggle((void *)1);
     pthread_t threads[THREADS];

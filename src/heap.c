@@ -4,7 +4,7 @@
  *
  * The memory is dealt out in pages, in blocks that each begin on one. What is known of a block stands beside the heap, not in it:
  *
- *     map[first], map[last] of a block = its pages * 2 + whether it is in use
+ *     map[first], map[last] of a block = its pages * 2 + whether it is in use; map of other pages = 0
  *     a free block is also in the list of its size class (log2 of its pages), linked by next[first] and prev[first]
  *
  * A child made by fork gets a private copy: see heap_in_child. */
@@ -13,9 +13,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 /* glibc's own, under the names that it keeps for replacements like this one. */
 void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t), *__libc_memalign(size_t, size_t);
@@ -103,30 +105,46 @@ static void *take(size_t len)
     return first < heap.pages ? heap.base + first * PAGE : NULL;
 }
 
+/* Number of the page where `block` begins. Ends the process, as libc does, if none in use begins there. */
+static size_t page_of(void *block)
+{
+    static const char said[] = "libnearmpi-heap: a block was freed or resized that is not in use\n";
+    size_t offset = (char *)block - heap.base;
+    if (offset % PAGE == 0 && heap.map[offset / PAGE] & 1)
+        return offset / PAGE;
+    if (write(STDERR_FILENO, said, sizeof said - 1) < 0) {}
+    abort();
+}
+
 static void give_back(void *block)
 {
-    size_t first = ((char *)block - heap.base) / PAGE;
     pthread_mutex_lock(&heap.lock);
+    size_t first = page_of(block);
     uint32_t pages = heap.map[first] / 2;
     heap.kept += (size_t)pages * PAGE;
     if (heap.kept > KEPT) {
         madvise(block, (size_t)pages * PAGE, MADV_REMOVE);
         heap.kept -= (size_t)pages * PAGE;
     }
+    heap.map[first] = heap.map[first + pages - 1] = 0;
     if (first + pages < heap.pages && !(heap.map[first + pages] & 1)) {
+        uint32_t behind = heap.map[first + pages] / 2;
         take_out(first + pages);
-        pages += heap.map[first + pages] / 2;
+        heap.map[first + pages] = 0;
+        pages += behind;
     }
     if (first > 0 && !(heap.map[first - 1] & 1)) {
         uint32_t before = heap.map[first - 1] / 2;
+        heap.map[first - 1] = 0;
         first -= before, pages += before;
+        heap.map[first] = before * 2;
         take_out(first);
     }
     put_in(first, pages);
     pthread_mutex_unlock(&heap.lock);
 }
 
-static size_t room_of(void *block) { return (size_t)(heap.map[((char *)block - heap.base) / PAGE] / 2) * PAGE; }
+static size_t room_of(void *block) { return (size_t)(heap.map[page_of(block)] / 2) * PAGE; }
 
 static void heap_before_fork(void) { pthread_mutex_lock(&heap.lock); }
 static void heap_in_parent(void) { pthread_mutex_unlock(&heap.lock); }
