@@ -16,22 +16,25 @@ use std::collections::BTreeMap;
 pub type Lent = BTreeMap<usize, usize>;
 
 impl State {
-    /// Half of this rank's home becomes what malloc serves long blocks from, if `libnearmpi-heap.so` is there; whether it is.
-    pub fn share_heap(&mut self) -> bool {
+    /// Half of this rank's home becomes what malloc serves long blocks from, if `libnearmpi-heap.so` is there.
+    pub fn share_heap(&mut self) {
         let least = self.engine.channel.settings().heap_min as usize;
         let segment = self.engine.channel.segment().clone();
         let Some((file, at)) = segment
             .zone_file(self.engine.channel.me())
             .filter(|_| least > 0 && heap::is_there())
         else {
-            return false;
+            return;
         };
         let half = segment.home_len() / 2 / PAGE * PAGE;
         let (Some(home), Some(offset)) = (self.engine.channel.home(), self.zone.take(half)) else {
-            return false;
+            return;
         };
         // SAFETY: the home stays mapped, and the zone does not deal out again what it has.
-        unsafe { heap::begin((home.start + offset) as *mut u8, half, least, file, at + offset) }
+        let begun = unsafe { heap::begin((home.start + offset) as *mut u8, half, least, file, at + offset) };
+        if !begun {
+            self.zone.give_back(offset, half);
+        }
     }
 
     /// `len` bytes of this rank's home; `None` where the block is too short for that (`NEARMPI_DIRECT_MIN`) or there is no room.
@@ -69,6 +72,12 @@ impl State {
         let Some(len) = self.lent.remove(&offset) else {
             fail!(Base, "no memory from MPI_Alloc_mem begins at {memory:p}");
         };
+        self.give_back(offset, len);
+        Ok(true)
+    }
+
+    /// Empties `len` bytes of this rank's zone, which it has taken, and makes them free again.
+    pub fn give_back(&mut self, offset: usize, len: usize) {
         let channel = &self.engine.channel;
         // What cannot be emptied would be found with old contents in it: it stays taken.
         if let Some(whole) = pages(len)
@@ -76,6 +85,5 @@ impl State {
         {
             self.zone.give_back(offset, len);
         }
-        Ok(true)
     }
 }

@@ -77,7 +77,7 @@ pub fn create(hold: &mut Hold, comm: &Rc<Comm>, share: Share) -> Result<Window> 
 
     let missing = shares.iter().any(|share| share[3] == NOWHERE);
     if blocks[0] == NOWHERE || contiguous && blocks[1] == NOWHERE || allocates && !contiguous && missing {
-        claims.give_back(hold, &comm);
+        claims.give_back(hold);
         fail!(NoMem, "there is not so much room for windows on all processes");
     }
     let mut before = 0;
@@ -98,7 +98,7 @@ pub fn create(hold: &mut Hold, comm: &Rc<Comm>, share: Share) -> Result<Window> 
     let parts: Vec<Part> = parts.collect();
     let made = finish(hold, comm.clone(), share, parts, blocks[0] as usize, &claims);
     if made.is_err() {
-        claims.give_back(hold, &comm);
+        claims.give_back(hold);
     }
     made
 }
@@ -160,7 +160,7 @@ fn finish(
 pub fn free(hold: &mut Hold, window: &Window) -> Result<()> {
     window.epochs.borrow().check_idle()?;
     barrier(hold, &window.comm)?;
-    Claims(window.zone.clone()).give_back(hold, &window.comm);
+    Claims(window.zone.clone()).give_back(hold);
     Ok(())
 }
 
@@ -179,15 +179,10 @@ impl Claims {
         }
     }
 
-    fn give_back(self, state: &mut State, comm: &Comm) {
-        let me = comm.group.world(comm.rank);
-        for (offset, len) in self.0 {
-            let Some(whole) = pages(len) else { continue };
-            // What cannot be emptied would be found with old contents in it: it stays taken.
-            if state.engine.channel.segment().discard(me, offset, whole).is_ok() {
-                state.zone.give_back(offset, len);
-            }
-        }
+    fn give_back(self, state: &mut State) {
+        self.0
+            .into_iter()
+            .for_each(|(offset, len)| state.give_back(offset, len));
     }
 }
 
