@@ -286,21 +286,21 @@ void row(size_t size, const double *values, int n)
 
 static int plays(int part, const Run *run) { return part == EVERYBODY || (rank == run->root) == (part == THE_ROOT); }
 
-/* With --fresh, before a call: what this rank puts in is written anew. */
-static void rewrite(const Collective *c, const Run *run, unsigned seed)
+size_t blocks_sent(const Collective *c) { return (size_t)(c->send_blocks ? c->send_blocks : ranks); }
+
+size_t blocks_received(const Collective *c) { return (size_t)(c->receive_blocks < 0 ? 1 : c->receive_blocks ? c->receive_blocks : ranks); }
+
+void put_anew(const Collective *c, const Run *run, unsigned seed)
 {
-    size_t blocks = (size_t)(c->send_blocks ? c->send_blocks : ranks);
     void *data = c->receive_blocks < 0 ? run->receive : run->send;
     if (plays(c->from, run))
-        memset(data, '@' + (int)(seed % 26), run->bytes * blocks); /* numbers about 3 as floats */
+        memset(data, '@' + (int)(seed % 26), run->bytes * blocks_sent(c)); /* numbers about 3 as floats */
 }
 
-/* With --fresh, after a call: what this rank got is read. */
-static void use(const Collective *c, const Run *run)
+void read_all(const Collective *c, const Run *run)
 {
-    size_t blocks = (size_t)(c->receive_blocks < 0 ? 1 : c->receive_blocks ? c->receive_blocks : ranks);
     if (plays(c->to, run))
-        consume(run->receive, run->bytes * blocks);
+        consume(run->receive, run->bytes * blocks_received(c));
 }
 
 /* Times the calls of one size, with --fresh what stands around them too; every rank's mean goes into the average, minimum
@@ -314,16 +314,16 @@ static void measure(const Collective *c, Run *run, size_t size)
         if (options.validate && c->put)
             c->put(run, (unsigned)i);
         if (options.validate && c->receive_blocks >= 0)
-            memset(run->receive, 0xCC, run->bytes * (size_t)(c->receive_blocks ? c->receive_blocks : ranks));
+            memset(run->receive, 0xCC, run->bytes * blocks_received(c));
         if (i == skip)
             whole = -MPI_Wtime();
         MPI_Barrier(MPI_COMM_WORLD);
         double from = MPI_Wtime();
         if (options.fresh && !options.validate)
-            rewrite(c, run, (unsigned)i);
+            put_anew(c, run, (unsigned)i);
         c->call(run);
         if (options.fresh && !options.validate)
-            use(c, run);
+            read_all(c, run);
         if (i >= skip)
             spent += MPI_Wtime() - from;
         if (options.validate && c->verify)
@@ -349,8 +349,8 @@ int collective_main(int argc, char **argv, const Collective *c)
         measure(c, &run, 0);
         return end();
     }
-    run.send = buffer(options.max * (size_t)(c->send_blocks ? c->send_blocks : ranks));
-    run.receive = buffer(options.max * (size_t)(c->receive_blocks > 0 ? c->receive_blocks : ranks));
+    run.send = buffer(options.max * blocks_sent(c));
+    run.receive = buffer(options.max * blocks_received(c));
     for (size_t size = options.min; size <= options.max; size = next_size(size)) {
         run.bytes = size - size % c->unit;
         if (run.bytes || size == 0)

@@ -94,6 +94,14 @@ typedef struct {
     enum { EVERYBODY, THE_ROOT, ALL_BUT_THE_ROOT } from, to; /* whose data go in, and who gets data */
 } Collective;
 
+/* Blocks in its buffers. */
+size_t blocks_sent(const Collective *collective);
+size_t blocks_received(const Collective *collective);
+
+/* With --fresh, before a call: what this rank puts in is written anew. After it: what this rank got is read. */
+void put_anew(const Collective *collective, const Run *run, unsigned seed);
+void read_all(const Collective *collective, const Run *run);
+
 int collective_main(int argc, char **argv, const Collective *collective);
 
 /* put and verify for reductions: the sum to every rank or to the root; over the ranks up to this one, or below it; in shares. */

@@ -45,35 +45,33 @@ FORMS(alltoallw, Alltoallw, TYPED(send), TYPED(receive), WORLD)
 FORMS(neighbor_allgather, Neighbor_allgather, FROM, TO, ring())
 FORMS(neighbor_alltoall, Neighbor_alltoall, FROM, TO, ring())
 
-/* As in Collective. */
+/* Each with what its data are; receive_blocks as in Collective. */
 static const struct Operation {
     const char *name;
     void (*start)(MPI_Request *);
     void (*make)(MPI_Request *);
-    int send_blocks, receive_blocks;
-    size_t unit;
-    void (*put)(const Run *, unsigned seed);
-    void (*verify)(const Run *, unsigned seed);
+    Collective data;
 } operations[] = {
 #define NAMED(name) #name, start_##name, make_##name
-    {NAMED(barrier), 1, 1, 0, NULL, NULL},
-    {NAMED(bcast), 1, 1, 1, put_message, verify_message},
-    {NAMED(reduce), 1, 1, sizeof(float), put_terms, verify_totals_at_root},
-    {NAMED(allreduce), 1, 1, sizeof(float), put_terms, verify_totals},
-    {NAMED(scan), 1, 1, sizeof(float), put_terms, verify_scan},
-    {NAMED(exscan), 1, 1, sizeof(float), put_terms, verify_exscan},
-    {NAMED(reduce_scatter), 1, 1, sizeof(float), put_terms, verify_share},
-    {NAMED(allgather), 1, 0, 1, put_block, verify_blocks},
-    {NAMED(allgatherv), 1, 0, 1, put_block, verify_blocks},
-    {NAMED(gather), 1, 0, 1, put_block, verify_blocks_at_root},
-    {NAMED(gatherv), 1, 0, 1, put_block, verify_blocks_at_root},
-    {NAMED(scatter), 0, 1, 1, put_blocks, verify_block},
-    {NAMED(scatterv), 0, 1, 1, put_blocks, verify_block},
-    {NAMED(alltoall), 0, 0, 1, put_exchange, verify_exchange},
-    {NAMED(alltoallv), 0, 0, 1, put_exchange, verify_exchange},
-    {NAMED(alltoallw), 0, 0, 1, put_exchange, verify_exchange},
-    {NAMED(neighbor_allgather), 1, 2, 1, put_block, verify_neighbors},
-    {NAMED(neighbor_alltoall), 2, 2, 1, put_for_neighbors, verify_for_neighbors}};
+#define DATA(send_blocks, receive_blocks, unit, ...) {{0}, send_blocks, receive_blocks, unit, NULL, __VA_ARGS__}
+    {NAMED(barrier), DATA(1, 1, 0, NULL, NULL, EVERYBODY, EVERYBODY)},
+    {NAMED(bcast), DATA(1, -1, 1, put_message, verify_message, THE_ROOT, ALL_BUT_THE_ROOT)},
+    {NAMED(reduce), DATA(1, 1, sizeof(float), put_terms, verify_totals_at_root, EVERYBODY, THE_ROOT)},
+    {NAMED(allreduce), DATA(1, 1, sizeof(float), put_terms, verify_totals, EVERYBODY, EVERYBODY)},
+    {NAMED(scan), DATA(1, 1, sizeof(float), put_terms, verify_scan, EVERYBODY, EVERYBODY)},
+    {NAMED(exscan), DATA(1, 1, sizeof(float), put_terms, verify_exscan, EVERYBODY, ALL_BUT_THE_ROOT)},
+    {NAMED(reduce_scatter), DATA(1, 1, sizeof(float), put_terms, verify_share, EVERYBODY, EVERYBODY)},
+    {NAMED(allgather), DATA(1, 0, 1, put_block, verify_blocks, EVERYBODY, EVERYBODY)},
+    {NAMED(allgatherv), DATA(1, 0, 1, put_block, verify_blocks, EVERYBODY, EVERYBODY)},
+    {NAMED(gather), DATA(1, 0, 1, put_block, verify_blocks_at_root, EVERYBODY, THE_ROOT)},
+    {NAMED(gatherv), DATA(1, 0, 1, put_block, verify_blocks_at_root, EVERYBODY, THE_ROOT)},
+    {NAMED(scatter), DATA(0, 1, 1, put_blocks, verify_block, THE_ROOT, EVERYBODY)},
+    {NAMED(scatterv), DATA(0, 1, 1, put_blocks, verify_block, THE_ROOT, EVERYBODY)},
+    {NAMED(alltoall), DATA(0, 0, 1, put_exchange, verify_exchange, EVERYBODY, EVERYBODY)},
+    {NAMED(alltoallv), DATA(0, 0, 1, put_exchange, verify_exchange, EVERYBODY, EVERYBODY)},
+    {NAMED(alltoallw), DATA(0, 0, 1, put_exchange, verify_exchange, EVERYBODY, EVERYBODY)},
+    {NAMED(neighbor_allgather), DATA(1, 2, 1, put_block, verify_neighbors, EVERYBODY, EVERYBODY)},
+    {NAMED(neighbor_alltoall), DATA(2, 2, 1, put_for_neighbors, verify_for_neighbors, EVERYBODY, EVERYBODY)}};
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
 /* What is called so without the first letter; refuses other names. */
@@ -103,7 +101,7 @@ static void compute(double seconds)
 int main(int argc, char **argv)
 {
     static const Benchmark benchmark = {"MPI Nonblocking Collective Overlap Test",
-        "Size        Overall(us)       Compute(us)    Pure Comm.(us)        Overlap(%)", NULL, "mixc",
+        "Size        Overall(us)       Compute(us)    Pure Comm.(us)        Overlap(%)", NULL, "mixcF",
         {.min = 1, .max = 1 << 20, .iterations = 1000, .iterations_large = 100, .warmup = 100, .warmup_large = 10}};
     const char *what = argc > 1 && argv[1][0] != '-' ? argv[1] : "iallreduce";
     if (argc > 1 && what == argv[1]) {
@@ -112,13 +110,13 @@ int main(int argc, char **argv)
     }
     begin(&argc, &argv, &benchmark, MPI_THREAD_SINGLE);
     const struct Operation *op = operation(what);
-    int persistent = what[0] == 'p';
-    size_t sends = (size_t)(op->send_blocks ? op->send_blocks : ranks), receives = (size_t)(op->receive_blocks ? op->receive_blocks : ranks);
-    run.send = buffer(options.max * sends);
-    run.receive = buffer(options.max * receives);
-    for (size_t size = op->unit ? options.min : 0; size <= options.max; size = next_size(size)) {
+    const Collective *data = &op->data;
+    int persistent = what[0] == 'p', fresh = options.fresh && !options.validate;
+    run.send = buffer(options.max * blocks_sent(data));
+    run.receive = buffer(options.max * blocks_received(data));
+    for (size_t size = data->unit ? options.min : 0; size <= options.max; size = next_size(size)) {
         double pure = 0, overall = 0, busy = 0;
-        run.bytes = op->unit ? size - size % op->unit : 0;
+        run.bytes = data->unit ? size - size % data->unit : 0;
         if (size && !run.bytes)
             continue;
         n = (int)run.bytes;
@@ -129,12 +127,14 @@ int main(int argc, char **argv)
             op->make(&request);
         for (int overlapped = 0; overlapped < 2; overlapped++)
             for (int i = -warmup(size); i < iterations(size); i++) {
-                if (options.validate && op->put) {
-                    memset(run.receive, 0xCC, run.bytes * receives);
-                    op->put(&run, (unsigned)i);
+                if (options.validate && data->put) {
+                    memset(run.receive, 0xCC, run.bytes * blocks_received(data));
+                    data->put(&run, (unsigned)i);
                 }
                 MPI_Barrier(MPI_COMM_WORLD);
                 double from = MPI_Wtime(), computed = 0;
+                if (fresh)
+                    put_anew(data, &run, (unsigned)i);
                 if (persistent)
                     MPI_Start(&request);
                 else
@@ -145,13 +145,15 @@ int main(int argc, char **argv)
                     computed = MPI_Wtime() - before;
                 }
                 MPI_Wait(&request, MPI_STATUS_IGNORE);
+                if (fresh)
+                    read_all(data, &run);
                 double took = MPI_Wtime() - from;
                 if (i >= 0) {
                     *(overlapped ? &overall : &pure) += took;
                     busy += computed;
                 }
-                if (options.validate && op->verify)
-                    op->verify(&run, (unsigned)i);
+                if (options.validate && data->verify)
+                    data->verify(&run, (unsigned)i);
             }
         double mine[3] = {overall, busy, pure}, all[3];
         MPI_Allreduce(mine, all, 3, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -162,7 +164,7 @@ int main(int argc, char **argv)
         row(size, values, 4);
         if (persistent)
             MPI_Request_free(&request);
-        if (!op->unit)
+        if (!data->unit)
             break;
     }
     return end();
