@@ -3,13 +3,13 @@
 use super::alltoall;
 use super::schedule::{Member, Schedule, Slice};
 
-/// Passes the blocks around a ring; mine is in its place already.
+/// Passes the blocks around a ring. `mine` is in its place already too, but those lines were just written.
 /// Cost: p - 1 rounds of one block each way.
-pub fn ring(schedule: &mut Schedule, me: Member, block: impl Fn(u32) -> Slice) {
+pub fn ring(schedule: &mut Schedule, me: Member, mine: Slice, block: impl Fn(u32) -> Slice) {
     for step in 0..me.size - 1 {
         let round = schedule.round();
         round.recv(me.before(1), block(me.before(step + 1)));
-        round.send(me.after(1), block(me.before(step)));
+        round.send(me.after(1), if step == 0 { mine } else { block(me.before(step)) });
     }
 }
 
@@ -35,9 +35,8 @@ pub fn bruck(schedule: &mut Schedule, me: Member, len: usize, mine: Slice, block
     }
 }
 
-/// Everybody sends its block to everybody, a window of them at a time; mine is in its place already.
+/// Everybody sends its block to everybody, a window of them at a time; `mine` is in its place already too.
 /// Cost: p - 1 messages each way, up to [`super::schedule::WINDOW`] at once.
-pub fn spread(schedule: &mut Schedule, me: Member, block: impl Fn(u32) -> Slice) {
-    let mine = block(me.rank);
+pub fn spread(schedule: &mut Schedule, me: Member, mine: Slice, block: impl Fn(u32) -> Slice) {
     alltoall::windowed(schedule, me, |_| mine, block);
 }

@@ -36,8 +36,9 @@ pub fn scatter_ring(schedule: &mut Schedule, me: Member, root: u32, data: Area, 
     for child in tree::children(seat).rev() {
         round.send(from_root.after(child.rank), run(child));
     }
-    allgather::ring(schedule, me, |rank| {
+    let part = |rank| {
         let (first, len) = share(count, me.size, Member { rank, ..me }.seen_from(root).rank);
         data.slice(first, len)
-    });
+    };
+    allgather::ring(schedule, me, part(me.rank), part);
 }

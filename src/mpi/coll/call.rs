@@ -349,8 +349,17 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let elements = Elements::of(reduction)?;
             match elements.size() {
                 0 => Some(Ok(())),
-                len if len > table.scan.shown => {
+                len if len > table.scan.shown.max(table.scan.learnt) => {
                     (table.scan.offers(len)).then(|| long_reductions::scan(hold, at(signature), &elements, *exclusive))
+                }
+                // All that rank 1 wants is what rank 0 has, which goes as broadcasts do.
+                len if *exclusive && size == 2 && table.scan.learnt > 0 && len > table.bcast.shown => {
+                    let at = passed_once(passing(signature, len), What::Scan, len);
+                    (len <= table.bcast.learnt).then(|| long::bcast_learnt(hold, at, 0, &elements.passed_up(comm.rank)))
+                }
+                len if size == 2 && len > table.scan.shown => {
+                    let at = passed_once(passing(signature, len), What::Scan, len);
+                    Some(long_reductions::scan_learnt(hold, at, &elements))
                 }
                 _ => Some(reductions::scan(hold, at(signature), &elements, *exclusive)),
             }

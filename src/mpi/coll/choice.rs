@@ -84,7 +84,7 @@ pub struct Table {
     pub allreduce: Row,
     /// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`, by the bytes of all blocks; of two ranks in pieces.
     pub reduce_scatter: Row,
-    /// `MPI_Scan` and `MPI_Exscan`, in pieces.
+    /// `MPI_Scan` and `MPI_Exscan`, in pieces; of two ranks learnt.
     pub scan: Row,
     /// `MPI_Gather`, in pieces, of two ranks learnt; `MPI_Gatherv` of more than two ranks is always as long as the longest.
     pub gather: Row,
@@ -174,7 +174,7 @@ impl Table {
             if size == 2 {
                 // Longer messages both copy, each a half.
                 table.bcast.learnt = near;
-                for row in [&mut table.gather, &mut table.reduce] {
+                for row in [&mut table.gather, &mut table.reduce, &mut table.scan] {
                     (row.shown, row.learnt) = (near / 4, row.shown);
                 }
             }
@@ -374,6 +374,7 @@ mod tests {
         assert_eq!((two.allreduce.shown, three.allreduce.shown), (ANY, 65536));
         let both = |row: Row| (row.shown, row.learnt);
         assert_eq!((both(two.reduce), both(three.reduce)), ((1 << 14, ANY), (1 << 20, 0)));
+        assert_eq!((both(two.scan), both(three.scan)), ((1 << 14, ANY), (1 << 18, 0)));
         assert_eq!(
             (both(two.gather), both(three.gather)),
             ((1 << 14, 1 << 22), (1 << 18, 0))

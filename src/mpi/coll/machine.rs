@@ -67,6 +67,9 @@ impl Schedules {
     }
 }
 
+/// Bytes up to which a blocking operation receives the messages of a round one after the other.
+const SHORT: usize = 4 << 10;
+
 /// An operation under way.
 struct Running {
     operation: Rc<Operation>,
@@ -210,20 +213,19 @@ impl Running {
         self.round == self.operation.schedule.rounds.len()
     }
 
-    /// Does the round and waits for it. A lone receive waits for its message without a request.
+    /// Does the round and waits for it. Short messages and a lone one are received in turn, without requests.
     fn blocking_round(&mut self, hold: &mut Hold) -> Result<()> {
         let operation = self.operation.clone();
         let round = &operation.schedule.rounds[self.round];
-        let mut receives = round.messages.iter().filter_map(|message| match message {
-            Message::Recv { from, slice } => Some((*from, *slice)),
-            Message::Send { .. } => None,
-        });
-        let lone = match (receives.next(), receives.next()) {
-            (Some(lone), None) => Some(lone),
-            _ => None,
+        let receives = || {
+            round.messages.iter().filter_map(|message| match *message {
+                Message::Recv { from, slice } => Some((from, slice)),
+                Message::Send { .. } => None,
+            })
         };
-        self.start_messages(hold, lone.is_some())?;
-        if let Some((from, slice)) = lone {
+        let in_turn = receives().nth(1).is_none() || receives().all(|(_, slice)| slice.len <= SHORT);
+        self.start_messages(hold, in_turn)?;
+        for (from, slice) in receives().filter(|_| in_turn) {
             let buffer = operation.buffer(&mut self.scratch, slice);
             let (comm, plane) = (&operation.comm, Plane::Collective);
             let outcome = match pt2pt::recv_started(hold, comm, plane, buffer, from as i32, self.tag)? {

@@ -321,8 +321,8 @@ pub fn allgather(case: Case, comm: &Rc<Comm>, send: Option<&Data>, recv: Blocks)
         way => {
             schedule.round().copy(mine, place(me.rank));
             match way {
-                Way::Spread => allgather::spread(schedule, me, place),
-                _ => allgather::ring(schedule, me, place),
+                Way::Spread => allgather::spread(schedule, me, mine, place),
+                _ => allgather::ring(schedule, me, mine, place),
             }
         }
     }

@@ -15,8 +15,9 @@ pub fn inclusive(schedule: &mut Schedule, me: Member, vector: &Vector) {
 /// Rank 0 gets nothing. Cost: 1 + ceil(log2 (p-1)) rounds of n bytes.
 pub fn exclusive(schedule: &mut Schedule, me: Member, vector: &Vector) {
     let all = |area: &Area| area.slice(0, vector.count);
+    let passes = me.rank + 1 < me.size;
     let in_place = vector.send == vector.recv;
-    let sum = if in_place && me.rank > 0 {
+    let sum = if in_place && passes && me.rank > 0 {
         schedule.reserve_elements(vector.send.shape, vector.count)
     } else {
         vector.recv
@@ -25,7 +26,7 @@ pub fn exclusive(schedule: &mut Schedule, me: Member, vector: &Vector) {
     if me.rank > 0 {
         round.recv(me.rank - 1, all(&sum));
     }
-    if me.rank + 1 < me.size {
+    if passes {
         round.send(me.rank + 1, all(&vector.send));
     }
     if me.rank > 0 {
@@ -36,6 +37,9 @@ pub fn exclusive(schedule: &mut Schedule, me: Member, vector: &Vector) {
 
 /// Inclusive scan in `sum` over the ranks from `lowest` up.
 fn prefixes(schedule: &mut Schedule, me: Member, lowest: u32, sum: Area, count: usize) {
+    if lowest + 1 == me.size {
+        return;
+    }
     let received = schedule.reserve_elements(sum.shape, count).slice(0, count);
     let sum = sum.slice(0, count);
     let mut distance = 1;

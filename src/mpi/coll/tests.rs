@@ -187,9 +187,9 @@ fn allgathers() {
                     }
                     schedule.round().copy(mine, place(me.rank));
                     if algorithm == 1 {
-                        allgather::ring(schedule, me, place);
+                        allgather::ring(schedule, me, mine, place);
                     } else {
-                        allgather::spread(schedule, me, place);
+                        allgather::spread(schedule, me, mine, place);
                     }
                 });
                 let mut memories = with_operands(size, ELEMENT, count, |_| false);

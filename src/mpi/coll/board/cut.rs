@@ -33,22 +33,29 @@ pub fn bounds(table: &Table, room: usize) -> (usize, bool) {
     }
 }
 
-/// Bytes up to which `task` goes by boards, if it goes in pieces there: up to `NEARMPI_BOARD_STARTED`, and as far as a blocking
-/// one is shown.
-pub fn longest(settings: &Settings, table: &Table, task: &Task) -> usize {
+/// Bytes, as [`call::shown`](crate::mpi::coll::call::shown) counts them, up to which `task` of `size` ranks goes by boards, if it goes in pieces
+/// there: up to `NEARMPI_BOARD_STARTED`, and as far as a blocking one is shown. What two ranks copy once if that is quicker goes by
+/// messages, which find out by themselves.
+pub fn longest(settings: &Settings, table: &Table, task: &Task, size: usize) -> usize {
     let most = settings.board_started as usize;
-    let row = match task {
+    let (row, blocks) = match task {
         // All is shown at once.
         Task::ReduceScatter(..) => return most.min(ROOM.0 / 2),
-        Task::Bcast(..) => &table.bcast,
-        Task::Reduce(..) => &table.reduce,
-        Task::Allreduce(..) => &table.allreduce,
-        Task::Scan(..) => &table.scan,
-        Task::Gather(..) => &table.gather,
-        Task::Allgather(..) => &table.allgather,
+        Task::Reduce(..) => return most.max(table.reduce.shown),
+        Task::Allreduce(..) => return most.max(table.allreduce.shown),
+        Task::Scan(_, false) => return most.max(table.scan.shown),
+        Task::Bcast(..) | Task::Scan(_, true) => (&table.bcast, 1),
+        Task::Gather(..) => (&table.gather, 1),
+        Task::Allgather(..) => (&table.allgather, 1),
+        Task::Scatter(..) => (&table.scatter, size),
+        Task::Alltoall(..) => (&table.alltoall, size),
         _ => return most,
     };
-    most.max(row.shown)
+    match size == 2 && row.learnt > 0 {
+        true => most.min(row.shown.saturating_mul(blocks)),
+        false if blocks == 1 => most.max(row.shown),
+        false => most,
+    }
 }
 
 impl Cut {

@@ -334,6 +334,8 @@ mod tests {
                 What::Gather,
                 What::Gatherv,
                 What::Reduce,
+                What::Scan,
+                What::Exscan,
             ] {
                 // What has been learnt of one is known of its kin.
                 board::of(&hold, &comm).unwrap().learnt.all.borrow_mut().clear();
@@ -341,7 +343,7 @@ mod tests {
                     // Of rank 0 60,000 to 120,000 bytes, or 30,000 to 60,000: a broadcast of several pieces; or what is not sent.
                     let count = match what {
                         What::Gather => 7_000,
-                        What::Bcast | What::Gatherv => 15_000,
+                        What::Bcast | What::Gatherv | What::Exscan => 15_000,
                         _ => 30_000,
                     };
                     let root = matches!(what, What::Gather | What::Gatherv | What::Reduce).into();

@@ -121,8 +121,11 @@ impl<'a> Where<'a> {
         Ok(())
     }
 
-    /// As the rank that has the data of an operation of this kind, whether it offers them this time.
-    pub(super) fn decides(self, what: Operation, len: usize) -> (bool, Where<'a>) {
+    /// As the rank that has the data of an operation that learns, whether it offers them this time.
+    pub(super) fn decides(self) -> (bool, Where<'a>) {
+        let Some(Learns { what, len, .. }) = self.learns else {
+            return (false, self);
+        };
         let (offers, timed) = self.boards.offers(what, len);
         let learns = Some(Learns { what, len, timed });
         (offers, Where { learns, ..self })
@@ -176,7 +179,7 @@ pub fn bcast(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()>
 /// As [`bcast`].
 pub fn bcast_learnt(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()> {
     if at.comm.rank == root {
-        let (offers, at) = at.decides(Operation::Bcast, data.len());
+        let (offers, at) = at.decides();
         return match offers {
             true => bcast(hold, Where { near: 0, ..at }, root, data),
             false => at.timed(data.len(), || moves::bcast(hold, at, root, data)),
@@ -277,7 +280,7 @@ pub fn gather_learnt(
         let Some(send) = send else {
             return moves::gather(hold, at, len, None, None);
         };
-        let (once, at) = at.decides(Operation::Gather, len);
+        let (once, at) = at.decides();
         return match once {
             true if len > ALONE => at.send_to(hold, root, send),
             true => at.offer_to(hold, root, send, BESIDE),

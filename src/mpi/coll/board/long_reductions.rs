@@ -8,6 +8,7 @@
 
 use super::Where;
 use super::far::{BLOCK, Offer, Reader, WHOLE};
+use super::moves::keep;
 use super::reductions::{self, Elements};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Reduction;
@@ -15,7 +16,6 @@ use crate::mpi::coll::schedule::share;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 use crate::sys::pages::PAGE;
-use crate::sys::selection::Operation;
 
 /// Percent of a copy to scratch memory that showing takes in all where the root reduces beside it, which it can't while it reads.
 const AT_ONCE: u64 = 100;
@@ -182,7 +182,7 @@ pub fn reduce_learnt(hold: &mut Hold, at: Where, root: u32, elements: &Elements)
     let (me, len) = (at.comm.rank, elements.size());
     if me != root {
         let (offers, at) = match len {
-            ..=REDUCE_MOST => at.decides(Operation::Reduce, len),
+            ..=REDUCE_MOST => at.decides(),
             _ => (false, at),
         };
         return match offers {
@@ -210,6 +210,18 @@ pub fn reduce_learnt(hold: &mut Hold, at: Where, root: u32, elements: &Elements)
     turn.finish(hold);
     elements.with_other(hold, me, data, elements.recv)?;
     hold.desk.blocks = kept;
+    Ok(())
+}
+
+/// A scan of two ranks: to rank 1 it is a reduction, to rank 0 a copy. Cost: that of [`reduce_learnt`].
+///
+/// # Errors
+/// As [`allreduce`].
+pub fn scan_learnt(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
+    reduce_learnt(hold, at, 1, elements)?;
+    if at.comm.rank == 0 && !elements.is_in_place() {
+        keep(Some(&elements.operand()), Some(&elements.result(0, elements.count)));
+    }
     Ok(())
 }
 

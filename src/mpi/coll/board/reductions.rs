@@ -100,6 +100,14 @@ impl<'a> Elements<'a> {
         Buffer::bytes(at, count * self.extent)
     }
 
+    /// Of an exclusive scan of two ranks: what rank 0 has, and where rank 1 wants it.
+    pub fn passed_up(&self, rank: u32) -> Buffer {
+        match rank {
+            0 => self.operand(),
+            _ => self.result(0, self.count),
+        }
+    }
+
     /// Shows this rank's operand to ranks that need no element of `kept`, its own part: it is left out, unless the
     /// operand is in place, where the result overwrites it.
     pub(super) fn show_to_others(&self, hold: &mut Hold, turn: &Turn, kept: Part) -> Result<()> {
@@ -403,10 +411,18 @@ pub fn reduce_scatter_of_two(
 /// # Errors
 /// As [`allreduce`].
 pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) -> Result<()> {
+    let (me, size) = (at.comm.rank, at.comm.size());
     for elements in elements.pieces(at.near) {
-        let turn = at.turn();
-        turn.show(hold, &elements.operand())?;
-        if let Some(last) = at.comm.rank.checked_sub(exclusive.into()) {
+        let turn = match me + 1 < size {
+            true => {
+                let turn = at.turn();
+                turn.show(hold, &elements.operand())?;
+                turn
+            }
+            // Nobody looks at the last rank's.
+            false => begin_reduce(hold, at, &elements)?,
+        };
+        if let Some(last) = me.checked_sub(exclusive.into()) {
             elements.reduce_whole(hold, &turn, last)?;
         }
         turn.finish(hold);

@@ -83,11 +83,11 @@ struct Started {
 /// What `task` says of itself if it goes by `boards`; all members decide alike.
 #[inline(always)]
 pub fn signature(hold: &Hold, boards: &Boards, task: &Task) -> Option<Signature> {
-    let settings = hold.engine.channel.settings();
     let (near, in_pieces) = boards.cut;
-    let (shown, signature) = call::shown(task, boards.members.len())?;
-    let short = shown <= near.min(settings.board_started as usize);
-    let fits = short || in_pieces && shown <= longest(settings, &boards.table, task);
+    let size = boards.members.len();
+    let (shown, signature) = call::shown(task, size)?;
+    let most = longest(hold.engine.channel.settings(), &boards.table, task, size);
+    let fits = shown <= most && (in_pieces || shown <= near);
     fits.then(|| call::in_pieces(signature, shown, near))
 }
 

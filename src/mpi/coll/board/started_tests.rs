@@ -272,7 +272,7 @@ fn long_operations_take_a_turn_for_each_piece_and_go_by_messages_where_there_is_
 #[test]
 fn the_longest_operations_go_by_boards_where_blocking_ones_do() {
     const LONG: usize = (1 << 18) + 1;
-    for (cpus, most, allgather) in [(2, 1 << 20, 0), (1, 1 << 20, 17), (2, 1 << 21, 17), (2, 0, 0)] {
+    for (cpus, most, allgather) in [(2, 1 << 20, 0), (1, 1 << 20, 17), (2, 1 << 21, 0), (2, 0, 0)] {
         let settings = [("NEARMPI_BOARD_STARTED", most), ("NEARMPI_BOARD_ONE_COPY", 1)];
         job(2, cpus, &settings, false, |rank, world| {
             let mut hold = world.hold();
@@ -293,6 +293,43 @@ fn the_longest_operations_go_by_boards_where_blocking_ones_do() {
             let gathered = Task::Allgather(Some(data(&mut mine)), regular(&mut all, 2));
             assert_eq!(turns(&mut hold, &comm, gathered), allgather, "{cpus} CPUs, {most}");
             assert!(all == [0, 1].map(|from| values(1, from, LONG)).concat());
+        });
+    }
+}
+
+/// Of two ranks with a CPU each what goes one way or is exchanged does so as far as blocking ones are shown without having learnt.
+#[test]
+fn what_two_ranks_may_copy_once_goes_by_messages() {
+    const MOST: [usize; 5] = [2048, 4096, 2048, 8192, 8192];
+    for (cpus, once, beyond) in [(2, 1, false), (2, 0, true), (1, 1, true)] {
+        job(2, cpus, &[("NEARMPI_BOARD_ONE_COPY", once)], false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            for (kind, most) in MOST.into_iter().enumerate() {
+                for count in [most, most + 1] {
+                    let (mut mine, mut got) = (values(1, rank, 2 * count), vec![0; 2 * count]);
+                    let root = Root::Rank(0);
+                    let task = match kind {
+                        0 => Task::Bcast(root, data(&mut mine[..count])),
+                        1 => Task::Gather(
+                            root,
+                            Some(data(&mut mine[..count])),
+                            (rank == 0).then(|| regular(&mut got, 2)),
+                            true,
+                        ),
+                        2 => Task::Scatter(
+                            root,
+                            (rank == 0).then(|| regular(&mut mine, 2)),
+                            Some(data(&mut got[..count])),
+                            true,
+                        ),
+                        3 => Task::Allgather(Some(data(&mut mine[..count])), regular(&mut got, 2)),
+                        _ => Task::Alltoall(Some(regular(&mut mine, 2)), regular(&mut got, 2)),
+                    };
+                    let boarded = turns(&mut hold, &comm, task) > 0;
+                    assert_eq!(boarded, count == most || beyond, "{kind}: {count} on {cpus} CPUs");
+                }
+            }
         });
     }
 }
