@@ -283,12 +283,19 @@ impl Running {
         for message in messages {
             if let Message::Send { to, slice } = *message {
                 let buffer = operation.buffer(&mut self.scratch, slice);
-                let comm = &operation.comm;
-                if !pt2pt::send_at_once(hold, comm, Plane::Collective, &buffer, to, self.tag)? {
-                    let mode = Mode::Standard;
-                    let key = pt2pt::isend(hold, comm, Plane::Collective, buffer, to, self.tag, mode)?;
-                    self.pending.push((key, None));
-                }
+                let (comm, plane) = (&operation.comm, Plane::Collective);
+                // Nothing else goes on in the round, as when a program waits for what it sends.
+                let key = if messages.len() == 1 {
+                    match pt2pt::send_whole(hold, comm, plane, &buffer, (to, self.tag), true)? {
+                        Ok(()) => continue,
+                        Err(plan) => pt2pt::isend_planned(hold, comm, plane, (buffer, to, self.tag), plan)?,
+                    }
+                } else if pt2pt::send_at_once(hold, comm, plane, &buffer, to, self.tag)? {
+                    continue;
+                } else {
+                    pt2pt::isend(hold, comm, plane, buffer, to, self.tag, Mode::Standard)?
+                };
+                self.pending.push((key, None));
             }
         }
         Ok(())

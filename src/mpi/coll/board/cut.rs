@@ -33,26 +33,31 @@ pub fn bounds(table: &Table, room: usize) -> (usize, bool) {
     }
 }
 
+/// Bytes up to which two ranks show what goes one way. Longer ones take fewer lines as messages, which go through the same ones
+/// again and again.
+const ONE_WAY: usize = 2 << 10;
+
 /// Bytes, as [`call::shown`](crate::mpi::coll::call::shown) counts them, up to which `task` of `size` ranks goes by boards, if it goes in pieces
 /// there: up to `NEARMPI_BOARD_STARTED`, and as far as a blocking one is shown. What two ranks copy once if that is quicker goes by
 /// messages, which find out by themselves.
 pub fn longest(settings: &Settings, table: &Table, task: &Task, size: usize) -> usize {
     let most = settings.board_started as usize;
-    let (row, blocks) = match task {
+    // How far blocking ones are shown, up to where two ranks show, and blocks that are shown.
+    let (row, two, blocks) = match task {
         // All is shown at once.
         Task::ReduceScatter(..) => return most.min(ROOM.0 / 2),
         Task::Reduce(..) => return most.max(table.reduce.shown),
         Task::Allreduce(..) => return most.max(table.allreduce.shown),
         Task::Scan(_, false) => return most.max(table.scan.shown),
-        Task::Bcast(..) | Task::Scan(_, true) => (&table.bcast, 1),
-        Task::Gather(..) => (&table.gather, 1),
-        Task::Allgather(..) => (&table.allgather, 1),
-        Task::Scatter(..) => (&table.scatter, size),
-        Task::Alltoall(..) => (&table.alltoall, size),
+        Task::Bcast(..) | Task::Scan(_, true) => (&table.bcast, ONE_WAY, 1),
+        Task::Gather(..) => (&table.gather, ONE_WAY, 1),
+        Task::Scatter(..) => (&table.scatter, ONE_WAY, size),
+        Task::Allgather(..) => (&table.allgather, table.allgather.shown, 1),
+        Task::Alltoall(..) => (&table.alltoall, table.alltoall.shown, size),
         _ => return most,
     };
     match size == 2 && row.learnt > 0 {
-        true => most.min(row.shown.saturating_mul(blocks)),
+        true => most.min(two.saturating_mul(blocks)),
         false if blocks == 1 => most.max(row.shown),
         false => most,
     }

@@ -11,6 +11,7 @@
 
 use super::{DIFFER, Turn, View};
 use crate::channel::Fault;
+use crate::channel::direct::There;
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Blocks;
@@ -246,8 +247,8 @@ impl<'t, 'a> Reader<'t, 'a> {
         })
     }
 
-    /// Where bytes `first .. first + len` of what `rank` has can be read: at once, or after a copy to
-    /// `room`, which has as many bytes.
+    /// Where bytes `first .. first + len` of what `rank` has can be read: at once, if they are mapped here and nobody wants to know how
+    /// long a copy takes, or after a copy to `room`, which has as many bytes.
     ///
     /// # Errors
     /// What makes progress impossible.
@@ -274,13 +275,20 @@ impl<'t, 'a> Reader<'t, 'a> {
             };
             let world = self.turn.boards.members[rank as usize].world;
             let address = address.wrapping_add(first as u64);
+            let there = hold.engine.channel.reach_memory(world, address, len);
+            if let (Some(There::Mapped(at)), false) = (there, self.judges) {
+                hold.engine.channel.count_seen(Path::Mapped, world, len);
+                return Ok(at);
+            }
             let from = if self.judges { clock::nanoseconds() } else { 0 };
             // SAFETY: the caller's room.
             if unsafe { hold.engine.channel.read_memory(world, address, room, len) } {
                 if self.judges {
                     self.judge(hold, clock::nanoseconds() - from, (world, address), (room, len));
                 }
-                hold.engine.channel.count_seen(Path::OneCopy, world, len);
+                hold.engine
+                    .channel
+                    .count_seen(there.map_or(Path::OneCopy, There::path), world, len);
                 return Ok(room);
             }
             self.ask(hold)?;
