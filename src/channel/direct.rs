@@ -20,6 +20,8 @@ pub(super) struct Homes {
     /// Addresses of the own one; empty while it is not mapped. It stays mapped when MPI is finalized, for the program may still
     /// have memory from malloc in it.
     range: Range<usize>,
+    /// Bytes of a home at most.
+    most: usize,
     /// Everybody's, by rank.
     theirs: Vec<Theirs>,
 }
@@ -88,10 +90,11 @@ impl There {
 }
 
 impl Homes {
-    /// Those of a job of `ranks`.
-    pub fn new(ranks: u32) -> Homes {
+    /// Those of a job of `ranks`, of up to `most` bytes each.
+    pub fn new(ranks: u32, most: usize) -> Homes {
         Homes {
             range: 0..0,
+            most,
             theirs: (0..ranks).map(|_| Theirs::Unknown).collect(),
         }
     }
@@ -108,7 +111,7 @@ impl<B: Bytes> Channel<B> {
     /// This rank's home, mapped and made known at first; `None` where there can be none, or `NEARMPI_DIRECT_MIN` is 0.
     pub fn home(&mut self) -> Option<Range<usize>> {
         if self.homes.range.is_empty() && self.settings.direct_min > 0 {
-            let len = self.segment.home_len();
+            let len = self.homes.most;
             let view = self.segment.view(self.me, 0, len).ok().filter(|_| len > 0)?;
             let base = std::mem::ManuallyDrop::new(view).base() as usize;
             self.homes.range = base..base + len;
@@ -130,15 +133,18 @@ impl<B: Bytes> Channel<B> {
     fn mapped(&mut self, peer: u32, address: u64, len: usize) -> Option<*mut u8> {
         let block = self.segment.rank(peer);
         let base = block.home.load(Ordering::Acquire);
+        if base == 0 || self.settings.direct_min == 0 {
+            return None;
+        }
         let offset = usize::try_from(address.checked_sub(base)?).ok()?;
         let home = usize::try_from(block.home_len.load(Ordering::Relaxed)).ok()?;
-        let most = home.min(self.segment.home_len());
-        if base == 0 || offset >= most || len > most - offset || self.settings.direct_min == 0 {
+        let most = home.min(self.homes.most);
+        if offset >= most || len > most - offset {
             return None;
         }
         let theirs = &mut self.homes.theirs[peer as usize];
         if matches!(theirs, Theirs::Unknown) {
-            let view = self.segment.view(peer, 0, self.segment.home_len());
+            let view = self.segment.view(peer, 0, self.homes.most);
             *theirs = view.map_or(Theirs::Never, Theirs::Seen);
         }
         match theirs {

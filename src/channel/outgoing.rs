@@ -172,7 +172,7 @@ impl<B: Bytes> Channel<B> {
             lateness: vec![Lateness::default(); ranks as usize],
             levels: vec![Level::default(); ranks as usize],
             reach: vec![Reach::Unknown; ranks as usize],
-            homes: Homes::new(ranks),
+            homes: Homes::new(ranks, segment.home_len()),
             canary: Box::new(super::pull::random()),
             joints: Vec::new(),
             sent: VecDeque::new(),

@@ -17,7 +17,7 @@ impl Segment {
     }
 
     /// Bytes of a rank's zone that it may map in one piece: twice its share of the machine's memory, so that a rank that maps
-    /// everybody's stays within what addresses there are.
+    /// everybody's stays within what addresses there are. Costs a system call.
     pub fn home_len(&self) -> usize {
         let share = 2 * memory::installed() / self.layout.ranks as usize;
         self.zone.min(share / PAGE * PAGE)
