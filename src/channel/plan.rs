@@ -34,7 +34,11 @@ impl<B: Bytes> Channel<B> {
     /// How a message to `to` waits for its receiver and then travels; `None` when it goes by value at once.
     #[inline]
     pub fn plan(&mut self, to: u32, buffer: &B) -> Option<Way> {
-        self.plan_from(to, buffer, self.settings.one_copy_min)
+        let least = match self.exchanges(to, buffer.len()) {
+            true => self.settings.one_copy_min / AWAITED,
+            false => self.settings.one_copy_min,
+        };
+        self.plan_from(to, buffer, least)
     }
 
     /// As [`Channel::plan`], a message whose sender waits until it is over, and for which [`Channel::learns`].
@@ -43,11 +47,18 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Whether there is a choice of ways for `len` bytes in a row, which are short enough for [`Channel::push_row`], if their
-    /// sender waits until they are gone. Of nonblocking ones this is not learnt: in windows one copy gains nothing there.
+    /// sender waits until they are gone. Of nonblocking ones this is learnt only where [`Channel::exchanges`] says so: in windows that go one way
+    /// one copy gains nothing there.
     #[inline]
     pub fn learns(&self, len: usize) -> bool {
         let least = self.settings.one_copy_min / AWAITED;
         self.overlaps(len) && len as u64 >= least && self.settings.one_copy != 0
+    }
+
+    /// ... and if they go to a rank that sends as long ones: where both copy in and out, one copy gains sooner.
+    #[inline]
+    pub(super) fn exchanges(&self, to: u32, len: usize) -> bool {
+        self.learns(len) && self.ways[to as usize].exchanged(len)
     }
 
     /// Whether messages to `to` of about `len` bytes are about to find out which way is the best.

@@ -127,7 +127,7 @@ impl<B: Bytes> Channel<B> {
         Ok(true)
     }
 
-    /// Sends the `len` bytes at `data` if they go through the ring and that needs no waiting; false otherwise.
+    /// Sends the `len` bytes at `data` if they go through the ring, that needs no waiting, and no other way is to be tried; false otherwise.
     ///
     /// # Safety
     /// `data` is readable for `len` bytes.
@@ -138,6 +138,9 @@ impl<B: Bytes> Channel<B> {
     pub unsafe fn push_row(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
         let fault = |Junk| Fault { from: to };
         if len >= self.aside_min as usize {
+            if self.exchanges(to, len) {
+                return Ok(false);
+            }
             // SAFETY: the caller's promise.
             let sent = len <= self.row_max && unsafe { self.push_by_shuttle(to, envelope, data, len) }?;
             if sent || len > self.row_max {

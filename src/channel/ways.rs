@@ -155,9 +155,25 @@ impl Ways {
     /// A message of `len` bytes came from there, this `way`.
     #[inline]
     pub fn came(&mut self, len: usize, way: Way) {
-        if let Some(class) = self.classes.get_mut(class_of(len)).filter(|_| len >= LEAST) {
+        if len >= LEAST {
+            let class = &mut self.classes()[class_of(len)];
             (class.theirs, class.alone) = (Some(way), 0);
         }
+    }
+
+    /// Whether messages of about `len` bytes have come from there of late.
+    #[inline]
+    pub fn exchanged(&self, len: usize) -> bool {
+        let class = self.classes.get(class_of(len));
+        class.is_some_and(|class| class.theirs.is_some() && class.alone <= ALONE)
+    }
+
+    #[inline]
+    fn classes(&mut self) -> &mut [Class] {
+        if self.classes.is_empty() {
+            self.classes = vec![Class::UNUSED; CLASSES];
+        }
+        &mut self.classes
     }
 
     /// The way of a message of `len` bytes that is about to start. `under_way` says how many bytes of those by value the receiver
@@ -169,14 +185,11 @@ impl Ways {
         mut under_way: impl FnMut(Option<Name>) -> u64,
         now: impl Fn() -> u64,
     ) -> Way {
-        if self.classes.is_empty() {
-            self.classes = vec![Class::UNUSED; CLASSES];
-        }
-        let number = class_of(len);
-        let class = &mut self.classes[number];
+        let (number, follows) = (class_of(len), self.follows);
+        let class = &mut self.classes()[number];
         class.alone = class.alone.saturating_add(1);
         let theirs = class.theirs.filter(|&way| class.alone <= ALONE && choice.has(way));
-        if let (true, Some(way)) = (self.follows, theirs) {
+        if let (true, Some(way)) = (follows, theirs) {
             class.followed = true;
             return way;
         }
