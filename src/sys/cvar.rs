@@ -71,7 +71,7 @@ cvars! {
     one_copy "ONE_COPY" 1 0..=1 job
         "1: large messages are copied once, by process_vm_readv; 0: all go through shared memory";
     one_copy_min "ONE_COPY_MIN" 32768 1..=1073741824
-        "bytes from which a message in a row may be copied once rather than twice, a blocking send from half of it; which is better is learnt";
+        "bytes from which a message in a row may be copied once rather than twice, a blocking send or one to a rank that sends as long ones from half of it; which is better is learnt";
     offer_min "OFFER_MIN" 65536 1..=1073741824
         "bytes from which a message waits in the sender's memory until its receive is posted, even if it will go through cells; four times that if the ring has room for it in parts";
     way "WAY" 0 0..=4
