@@ -30,6 +30,7 @@ use crate::shm::pool::{CELL, Pool};
 use crate::shm::profile::Path;
 use crate::shm::ring::{Consumer, INLINE, Junk};
 use crate::shm::segment::{Block, RankBlock, Segment};
+use crate::sys::copy::Ahead;
 use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
 use crate::sys::futex;
@@ -154,6 +155,8 @@ pub struct Channel<B> {
     aside_min: u32,
     /// Longest message that is fetched all at once.
     fetch_max: u32,
+    /// How copies of what peers have written are made.
+    pub ahead: Ahead,
     /// Longest synchronous message that goes with its record.
     ask_max: usize,
     /// Bytes of a part of a longer message in the byte ring; 0: such messages go through cells.

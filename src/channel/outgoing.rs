@@ -21,6 +21,7 @@ use crate::shm::segment::{Block, Life, Segment};
 use crate::shm::shuttle::Shuttles;
 use crate::shm::stores::Stores;
 use crate::sys::clock::Ticks;
+use crate::sys::copy::Ahead;
 use crate::sys::cpu;
 use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
@@ -157,6 +158,7 @@ impl<B: Bytes> Channel<B> {
             ask_max: ring_max.min(settings.ask_max as usize),
             aside_min,
             fetch_max: settings.fetch_max as u32,
+            ahead: Ahead(settings.fetch_ahead as usize),
             row_max,
             part,
             stage: Vec::new(),

@@ -14,7 +14,7 @@ use super::{Bytes, Channel, Fault};
 use crate::shm::ring::Junk;
 use crate::shm::shuttle::Number;
 use crate::shm::stores::Stores;
-use crate::sys::{copy, futex};
+use crate::sys::futex;
 use std::ptr::NonNull;
 
 /// Bytes of a part, in least parts (`NEARMPI_RING_PART`): half of a short message but two at most, a quarter of a
@@ -157,7 +157,7 @@ impl<B: Bytes> Channel<B> {
             // SAFETY: the caller's promise; the room is for the part.
             unsafe {
                 match shuttle {
-                    Some(_) => copy::bytes(from, room.as_ptr(), short as usize),
+                    Some(_) => self.ahead.to_peer(from, room.as_ptr(), short as usize),
                     None => self.out[to as usize].stores.copy(from, room.as_ptr(), short as usize),
                 }
             }

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::datatype::Datatype;
-use crate::sys::copy;
+use crate::sys::copy::{self, Ahead};
 use std::rc::Rc;
 
 /// Application memory as one message: an address and how its bytes lie there.
@@ -140,6 +140,20 @@ impl Buffer {
             Layout::Bytes(_) | Layout::Kept(_) => unsafe { copy::bytes(from, self.address.add(position), len) },
             // SAFETY: the caller's promise.
             Layout::Typed { count, datatype } => unsafe { datatype.unpack(self.address, *count, position, from, len) },
+        }
+    }
+
+    /// As [`Buffer::unpack`], of bytes that another rank has written.
+    ///
+    /// # Safety
+    /// As [`Buffer::unpack`].
+    #[inline]
+    pub unsafe fn unpack_from_peer(&self, ahead: Ahead, position: usize, from: *const u8, len: usize) {
+        match self.in_a_row() {
+            // SAFETY: the caller's promise.
+            Some(row) => unsafe { ahead.from_peer(from, row.add(position), len) },
+            // SAFETY: the caller's promise.
+            None => unsafe { self.unpack(position, from, len) },
         }
     }
 }

@@ -1,9 +1,11 @@
 //! # Safety
 //! Copies between regions that the callers own.
 //!
-//! Copies of a few bytes without a call, and copies that leave the caches alone.
+//! Copies of a few bytes without a call, copies that fetch ahead the lines that lie in another CPU's caches, and copies that leave
+//! the caches alone.
 #![allow(unsafe_code)]
 
+use super::cpu;
 use std::ptr::{read_unaligned, write_unaligned};
 
 /// Largest length that [`few`] takes.
@@ -57,6 +59,69 @@ pub unsafe fn bytes(from: *const u8, to: *mut u8, len: usize) {
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
+
+/// Bytes copied at a time by copies that fetch ahead.
+const STEP: usize = 1 << 10;
+/// Shorter copies do not: a processor overlaps those by itself.
+const LONG: usize = 4 * STEP;
+
+/// Copies of memory that another CPU has written or read last: long ones fetch lines so many bytes before they need them (`NEARMPI_FETCH_AHEAD`;
+/// 0: they do not). A line out of another CPU's caches is long in coming, and a processor that reads a row looks for fewer of them by itself
+/// than can be on their way at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Ahead(pub usize);
+
+impl Ahead {
+    /// As [`bytes`], of what another CPU has written.
+    ///
+    /// # Safety
+    /// As for [`bytes`].
+    #[inline(always)]
+    pub unsafe fn from_peer(self, from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match len < LONG || self.0 == 0 {
+                true => bytes(from, to, len),
+                false => self.in_steps(from, to, len, from, cpu::read_later),
+            }
+        }
+    }
+
+    /// As [`bytes`], to lines that another CPU hands back one message at a time. (A window of messages to lines that their reader has only
+    /// read gets half of the bandwidth so: whole lines that are stored need not be fetched at all.)
+    ///
+    /// # Safety
+    /// As for [`bytes`].
+    #[inline(always)]
+    pub unsafe fn to_peer(self, from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match len < LONG || self.0 == 0 {
+                true => bytes(from, to, len),
+                false => self.in_steps(from, to, len, to, cpu::own_soon),
+            }
+        }
+    }
+
+    /// Calls `fetch` for each line of `row`, one of both sides, before it is needed, and for none behind its end: what lies there may be
+    /// under way in another copy.
+    ///
+    /// # Safety
+    /// As for [`bytes`].
+    #[inline(never)]
+    unsafe fn in_steps(self, from: *const u8, to: *mut u8, len: usize, row: *const u8, fetch: impl Fn(*const u8)) {
+        let mut fetched = 0;
+        for at in (0..len).step_by(STEP) {
+            let until = len.min(at + STEP + self.0);
+            while fetched < until {
+                fetch(row.wrapping_add(fetched));
+                fetched += LINE;
+            }
+            // SAFETY: the caller's promise.
+            unsafe { std::ptr::copy_nonoverlapping(from.add(at), to.add(at), STEP.min(len - at)) };
+        }
+    }
+}
 
 /// Copies `len` bytes; whole lines of `to` are written past the caches (non-temporal stores), so that none has to be fetched from
 /// where it was read last. They are there before anything that is stored afterwards.
@@ -135,6 +200,38 @@ mod tests {
                 target[..3].iter().chain(&target[3 + len..]).all(|&byte| byte == 0),
                 "length {len}"
             );
+        }
+    }
+
+    #[test]
+    fn long_copies_are_whole_and_fetch_every_line_once_before_it_is_copied_and_none_beyond() {
+        let source: Vec<u8> = (0..20_000u32).map(|at| (at * 7 % 251) as u8 + 1).collect();
+        for (len, ahead) in [(4096, 4096), (4097, 64), (10_000, 100), (16_384, 1 << 20)] {
+            let mut target = vec![0u8; len + 8];
+            let to = target.as_mut_ptr();
+            let fetched = std::cell::RefCell::new(Vec::new());
+            let fetch = |line: *const u8| {
+                let at = line.addr() - source.as_ptr().addr();
+                // SAFETY: both have so many bytes; this thread alone writes there.
+                let copied = unsafe { to.add(at).read() } != 0;
+                assert!(!copied && at < len, "line at {at} of {len}");
+                fetched.borrow_mut().push(at);
+            };
+            // SAFETY: both vectors are longer than `len`.
+            unsafe { Ahead(ahead).in_steps(source.as_ptr(), to, len, source.as_ptr(), fetch) };
+            assert_eq!(target[..len], source[..len]);
+            assert!(target[len..].iter().all(|&byte| byte == 0));
+            let lines: Vec<usize> = (0..len).step_by(LINE).collect();
+            assert_eq!(fetched.into_inner(), lines, "{len} bytes, {ahead} ahead");
+            for copy in [Ahead::from_peer, Ahead::to_peer] {
+                for ahead in [ahead, 0] {
+                    target.fill(0);
+                    // SAFETY: as above.
+                    unsafe { copy(Ahead(ahead), source.as_ptr(), target.as_mut_ptr(), len) };
+                    assert_eq!(target[..len], source[..len]);
+                    assert!(target[len..].iter().all(|&byte| byte == 0));
+                }
+            }
         }
     }
 

@@ -84,6 +84,13 @@ pub fn read_soon<T>(at: *const T) {
     unsafe { std::arch::asm!("prefetcht0 [{at}]", at = in(reg) at, options(nostack, preserves_flags, readonly)) };
 }
 
+/// As [`read_soon`], into the second-level cache only, which more lines may be on their way to.
+#[inline]
+pub fn read_later<T>(at: *const T) {
+    // SAFETY: a prefetch never faults.
+    unsafe { std::arch::asm!("prefetcht1 [{at}]", at = in(reg) at, options(nostack, preserves_flags, readonly)) };
+}
+
 /// The `len` bytes at `at` have been written for another CPU to read: their lines may leave this one's own caches for the shared one,
 /// where the other finds them sooner (Intel Sapphire Rapids). Processors that do not know the hint take it for a no-op.
 #[inline(always)]

@@ -111,13 +111,15 @@ cvars! {
     shuttle_min "SHUTTLE_MIN" 1024 1..=1073741824
         "bytes from which a message in a row goes that way rather than through the pair's ring";
     shuttle_own "SHUTTLE_OWN" 16384 0..=1073741824
-        "bytes up to which the receiver of a message that has come that way fetches its lines for writing";
+        "bytes up to which the receiver of a message that has come that way fetches its lines for writing; unless it is set, 0 on processors of Intel, where that gains nothing";
     stream_min "STREAM_MIN" 2048 0..=1073741824
         "bytes from which what is copied into memory that others read goes past the caches (non-temporal stores) where the writer needs less than two fifths of the time so; 0: never";
     demote_max "DEMOTE_MAX" 512 0..=1073741824
         "bytes up to which a message in the ring, and what is shown on a board up to twice that, is told to leave the writer's own caches for the shared one, where its reader finds it sooner (cldemote, where the processor knows it); 0, or ranks that share CPUs: none";
     fetch_max "FETCH_MAX" 2048 0..=1048576
         "bytes up to which a message in the ring that was waited for is fetched all at once, with room for an answer of its size; 0: none";
+    fetch_ahead "FETCH_AHEAD" 4096 0..=1048576
+        "bytes that a copy of 4 KiB and more out of memory that another rank has written, or into a shuttle, fetches before it needs them; 0: none";
     ask_max "ASK_MAX" 32768 0..=1073741824
         "bytes up to which a synchronous message goes by value, and its receiver answers when a receive has it (at most RING_MAX); longer ones are offered";
     cells "CELLS" 0 0..=128
@@ -196,8 +198,8 @@ impl Cvar {
 }
 
 impl Settings {
-    /// What this process's environment says, or else what `nearmpi-tune` has kept for this hardware; a program
-    /// that runs with privileges its caller lacks (AT_SECURE) gets the defaults.
+    /// What this process's environment says, or else what `nearmpi-tune` has kept for this hardware, or what its processor
+    /// asks for ([`tuned::of_processor`]); a program that runs with privileges its caller lacks (AT_SECURE) gets the defaults.
     ///
     /// # Errors
     /// As [`Settings::read`]; values that are kept and make no sense do not count.
@@ -211,7 +213,7 @@ impl Settings {
         Settings::read_over(given, &kept.map(|folder| tuned::read(&folder)).unwrap_or_default())
     }
 
-    /// Takes each variable from `lookup`, or as `kept` says, or its default.
+    /// Takes each variable from `lookup`, or as `kept` says, or as the processor asks, or its default.
     fn read_over(lookup: impl Fn(&str) -> Option<String>, kept: &[(String, String)]) -> Result<Settings, String> {
         let good = |name: &str, value: &String| {
             let cvar = TABLE.iter().find(|cvar| cvar.name == name);
@@ -224,7 +226,11 @@ impl Settings {
             let (_, value) = kept.iter().find(|(key, value)| key == name && good(name, value))?;
             Some(value.clone())
         };
-        Settings::read(|name| lookup(name).or_else(|| kept(name)))
+        Settings::read(|name| {
+            lookup(name)
+                .or_else(|| kept(name))
+                .or_else(|| tuned::of_processor(name))
+        })
     }
 
     /// The numbers that all ranks of a job have alike.
@@ -303,6 +309,11 @@ mod tests {
         let settings = Settings::read_over(given, &kept).unwrap();
         let defaults = Settings::read(|_| None).unwrap();
         assert_eq!((settings.spin, settings.yields), (7, 9));
+        let own =
+            tuned::of_processor("NEARMPI_SHUTTLE_OWN").map_or(defaults.shuttle_own, |value| value.parse().unwrap());
+        assert_eq!(settings.shuttle_own, own);
+        let given = |name: &str| (name == "NEARMPI_SHUTTLE_OWN").then(|| "77".into());
+        assert_eq!(Settings::read_over(given, &[]).unwrap().shuttle_own, 77);
         assert_eq!(
             (settings.offer_min, settings.ring_max),
             (defaults.offer_min, defaults.ring_max)

@@ -415,7 +415,11 @@ impl State {
             let channel = &mut self.engine.channel;
             // SAFETY: the ring holds the part until it is left; it starts at `position` and ends within `total` bytes, for
             // which there is room.
-            unsafe { copy::bytes(part.at.as_ptr(), address.add(position), part.len as usize) };
+            unsafe {
+                channel
+                    .ahead
+                    .from_peer(part.at.as_ptr(), address.add(position), part.len as usize)
+            };
             channel.leave_part(from, &part);
             position += part.len as usize;
             if position as u64 == total {
@@ -490,10 +494,11 @@ impl State {
         let (Some(coming), buffer) = (receive.coming(), receive.buffer.clone()) else {
             return Err(fault(Fault { from }));
         };
+        let ahead = self.engine.channel.ahead;
         let copy = |position: usize, data: *const u8, len: usize| {
             if position < coming.wanted {
                 // SAFETY: the cell holds `len` bytes; no more than wanted are put.
-                unsafe { buffer.put(position, data, len.min(coming.wanted - position)) };
+                unsafe { buffer.unpack_from_peer(ahead, position, data, len.min(coming.wanted - position)) };
             }
         };
         self.engine.channel.empty_cells(from, portion, copy);

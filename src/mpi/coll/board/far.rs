@@ -25,6 +25,7 @@ use crate::shm::board::Verdict;
 use crate::shm::profile::Path;
 use crate::shm::sync::Ordering;
 use crate::sys::clock;
+use crate::sys::copy::Ahead;
 use std::cell::Cell;
 
 /// Bytes copied at a time where they go on from there through the cache.
@@ -347,8 +348,13 @@ impl<'t, 'a> Reader<'t, 'a> {
             let from = unsafe { self.get(hold, rank, (first, len), to.address)? };
             if from != to.address.cast_const() {
                 let begin = self.timed.map(|_| clock::nanoseconds());
+                // Mapped memory of a program's comes in long rows, which a processor copies best by itself.
+                let shown = self.sources[rank as usize]
+                    .as_ref()
+                    .is_some_and(|source| source.view.far.is_none());
+                let ahead = if shown { hold.engine.channel.ahead } else { Ahead(0) };
                 // SAFETY: as many bytes lie there; the program owns the buffer.
-                unsafe { to.unpack(0, from, len) };
+                unsafe { to.unpack_from_peer(ahead, 0, from, len) };
                 if let (Some((spent, bytes)), Some(begin)) = (&mut self.timed, begin) {
                     *spent += clock::nanoseconds() - begin;
                     *bytes += len;

@@ -12,7 +12,6 @@ use crate::mpi::coll::args::Blocks;
 use crate::mpi::coll::machine;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
-use crate::sys::copy;
 
 /// Everybody shows that it is here and looks at everybody else.
 /// Cost: one line to show, p - 1 to look at, all at once.
@@ -55,7 +54,7 @@ pub fn bcast_row(hold: &mut Hold, at: Where, root: u32, (row, len): (*mut u8, us
     }
     let view = turn.see(hold, root, Some(len))?;
     // SAFETY: the view has as many bytes as the row, which the program owns.
-    unsafe { copy::bytes(view.data, row, len) };
+    unsafe { hold.engine.channel.ahead.from_peer(view.data, row, len) };
     turn.finish(hold);
     Ok(())
 }
@@ -107,7 +106,7 @@ fn show(hold: &mut Hold, turn: &Turn, data: &Buffer, (first, len): Piece) -> Res
 fn take(hold: &mut Hold, turn: &Turn, from: u32, to: &Buffer, (first, len): Piece) -> Result<()> {
     let view = turn.see(hold, from, Some(len))?;
     // SAFETY: the view has `len` bytes; the program owns the buffer, which has room for the piece.
-    unsafe { to.unpack(first, view.data, len) };
+    unsafe { to.unpack_from_peer(hold.engine.channel.ahead, first, view.data, len) };
     turn.count(hold, from, len);
     Ok(())
 }
@@ -322,7 +321,7 @@ fn parts(len: usize, at: Where) -> impl Iterator<Item = Piece> {
 fn take_part(hold: &mut Hold, turn: &Turn, from: u32, to: &Buffer, (first, part): Piece) -> Result<()> {
     let view = turn.see_part(hold, from, part)?;
     // SAFETY: the view has `part` bytes; the program owns the buffer, which has room for them.
-    unsafe { to.unpack(first, view.data, part) };
+    unsafe { to.unpack_from_peer(hold.engine.channel.ahead, first, view.data, part) };
     turn.count(hold, from, part);
     Ok(())
 }

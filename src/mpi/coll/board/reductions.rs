@@ -141,7 +141,7 @@ impl<'a> Elements<'a> {
         let view = self.view(hold, turn, last, first, &part)?;
         (0..=last).for_each(|rank| turn.count(hold, rank, count * self.extent));
         if last == 0 {
-            return view.copy(start, &Buffer::bytes(to, count * self.extent));
+            return view.copy(hold, start, &Buffer::bytes(to, count * self.extent));
         }
         let mut right: Option<View> = Some(view);
         for rank in (0..last).rev() {
@@ -297,7 +297,7 @@ fn allreduce_piece(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()
         let rank = (at.comm.rank + step) % at.comm.size();
         let (first, count) = part(rank);
         let room = elements.result(first, count);
-        turn.see(hold, rank, Some(room.len()))?.copy(0, &room)?;
+        turn.see(hold, rank, Some(room.len()))?.copy(hold, 0, &room)?;
         turn.count(hold, rank, room.len());
     }
     turn.seen_all();

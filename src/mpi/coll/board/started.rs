@@ -377,7 +377,7 @@ impl Started {
                 false => turn.see(hold, rank, Some(len))?,
             };
             // SAFETY: the view has `len` bytes; the program owns the buffer, which has room for the piece.
-            unsafe { room.unpack(first, view.data, len) };
+            unsafe { room.unpack_from_peer(hold.engine.channel.ahead, first, view.data, len) };
             turn.count(hold, rank, len);
             Ok(())
         };
@@ -400,7 +400,7 @@ impl Started {
                 others().try_for_each(|rank| {
                     let (first, count) = share(len, size, rank);
                     let room = elements.result(first, count);
-                    turn.see(hold, rank, Some(room.len()))?.copy(0, &room)?;
+                    turn.see(hold, rank, Some(room.len()))?.copy(hold, 0, &room)?;
                     turn.count(hold, rank, room.len());
                     Ok(())
                 })

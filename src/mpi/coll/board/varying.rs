@@ -62,7 +62,7 @@ pub fn alltoall(hold: &mut Hold, at: Where, (mine, most): (usize, usize), send: 
             let len = part.min(room.len().saturating_sub(first));
             let view = turn.see_part(hold, from, part)?;
             // SAFETY: the view has `part` bytes, the program's buffer room for `len` more.
-            unsafe { room.unpack(first, view.data, len) };
+            unsafe { room.unpack_from_peer(hold.engine.channel.ahead, first, view.data, len) };
             turn.count(hold, from, len);
             Ok(())
         })

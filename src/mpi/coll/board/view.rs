@@ -8,6 +8,7 @@
 use super::{DIFFER, ENTRY};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::error::{Class, Error, Result};
+use crate::mpi::world::Hold;
 
 /// What another rank shows; valid until the turn is finished.
 #[derive(Clone, Copy, Debug)]
@@ -68,11 +69,11 @@ impl View {
     ///
     /// # Errors
     /// `Other`: there are not as many.
-    pub fn copy(&self, first: usize, to: &Buffer) -> Result<()> {
+    pub fn copy(&self, hold: &Hold, first: usize, to: &Buffer) -> Result<()> {
         let len = to.len();
         self.has(first + len)?;
         // SAFETY: the view has the bytes; the program owns the buffer.
-        unsafe { to.unpack(0, self.data.wrapping_add(first), len) };
+        unsafe { to.unpack_from_peer(hold.engine.channel.ahead, 0, self.data.wrapping_add(first), len) };
         Ok(())
     }
 }
