@@ -3,6 +3,7 @@
 use super::packet::OfferId;
 use super::{Bytes, Channel, Ticket};
 use crate::shm::offer::OFFERS;
+use crate::sys::cpu;
 
 /// Offers that are open, by descriptor.
 pub(super) struct Offers<B> {
@@ -101,6 +102,10 @@ impl<B: Bytes> Channel<B> {
             true => offer.open(),
             false => offer.open_taken(),
         };
+        if self.settings.demote_max > 0 {
+            // Whoever takes it looks there first.
+            cpu::hand_over((&raw const *offer).cast(), size_of_val(offer));
+        }
         let len = open.buffer.len();
         self.ways[open.to as usize].opened(len);
         self.block.doing.sent(len);

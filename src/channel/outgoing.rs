@@ -304,7 +304,7 @@ impl<B: Bytes> Channel<B> {
                 self.segment
                     .offer(self.me, index)
                     .expect("open offers are in range")
-                    .close();
+                    .close(open.usage);
                 self.offers.release(index);
             }
         }
@@ -387,7 +387,7 @@ impl<B: Bytes> Channel<B> {
         self.segment
             .offer(self.me, id.index)
             .expect("found offers are in range")
-            .close();
+            .close(id.usage);
         self.release(id);
         Ok(ticket)
     }
@@ -453,7 +453,7 @@ impl<B: Bytes> Channel<B> {
             self.segment
                 .offer(self.me, id.index)
                 .expect("open offers are in range")
-                .close();
+                .close(id.usage);
             self.release(*id);
         }
     }

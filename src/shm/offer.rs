@@ -105,9 +105,8 @@ impl Offer {
         self.leave(usage, OFFERED, OFFERED | MOVED)
     }
 
-    /// Owner: the transfer is over.
-    pub fn close(&self) {
-        let usage = self.word.load(Ordering::Relaxed) >> STATE;
+    /// Owner: the transfer of use `usage` is over. The line, which the receiver wrote last, need not be waited for.
+    pub fn close(&self, usage: u32) {
         self.word.store(usage << STATE | FREE, Ordering::Release);
     }
 
@@ -182,7 +181,7 @@ mod tests {
             !offer.withdraw(second) && !offer.move_to(second, 77),
             "what is taken stays"
         );
-        offer.close();
+        offer.close(second);
         assert!(!offer.stands(second));
     }
 
@@ -199,7 +198,7 @@ mod tests {
             assert_eq!(offer.claim(usage, End::Back, 3), None);
             assert_eq!([offer.finish(3), offer.finish(3)], [Ok(false), Ok(false)]);
             assert_eq!([offer.finish(3), offer.finish(3)], [Ok(true), Err(Junk)]);
-            offer.close();
+            offer.close(usage);
         }
     }
 
@@ -224,7 +223,7 @@ mod tests {
         assert!(offer.take(first));
         assert_eq!(offer.claim(first, End::Back, 1), Some(0));
         assert_eq!(offer.finish(1), Ok(true));
-        offer.close();
+        offer.close(first);
         let second = offer.open();
         assert_eq!(offer.claim(first, End::Front, 1), None);
         assert!(offer.take(second));
@@ -296,7 +295,7 @@ mod models {
             let owner = copy(&shared, End::Back);
             // The owner that has ended the transfer sends its next message under the same descriptor.
             let next = owner.then(|| {
-                shared.0.close();
+                shared.0.close(usage);
                 shared.0.open()
             });
             assert!(owner != receiver.join().unwrap());

@@ -115,7 +115,7 @@ cvars! {
     stream_min "STREAM_MIN" 2048 0..=1073741824
         "bytes from which what is copied into memory that others read goes past the caches (non-temporal stores) where the writer needs less than two fifths of the time so; 0: never";
     demote_max "DEMOTE_MAX" 512 0..=1073741824
-        "bytes up to which a message in the ring, and what is shown on a board up to twice that, is told to leave the writer's own caches for the shared one, where its reader finds it sooner (cldemote, where the processor knows it); 0, or ranks that share CPUs: none";
+        "bytes up to which a message in the ring, and what is shown on a board up to twice that, and the descriptor of a message that is offered, is told to leave the writer's own caches for the shared one, where its reader finds it sooner (cldemote, where the processor knows it); 0, or ranks that share CPUs: none";
     fetch_max "FETCH_MAX" 2048 0..=1048576
         "bytes up to which a message in the ring that was waited for is fetched all at once, with room for an answer of its size; 0: none";
     fetch_ahead "FETCH_AHEAD" 4096 0..=1048576
