@@ -118,9 +118,11 @@ impl<B: Bytes> Channel<B> {
             _ if join && 2 * len >= join_min && !by_shuttle => Way::Join,
             _ => Way::Cells,
         };
+        let open = [true, pull, join];
+        let habit = self.habits[ways::class_of(len)].filter(|&way| open[way as usize]);
         let choice = Choice {
             open: 1 | (pull as u8) << Way::Pull as u8 | (join as u8) << Way::Join as u8,
-            guess: self.habits[ways::class_of(len)].unwrap_or(guess),
+            guess: habit.unwrap_or(guess),
             one_copy: match at_home {
                 true => 0.0,
                 false => *self.pace.get_or_insert_with(cma::pace),
@@ -207,6 +209,25 @@ mod tests {
         assert_eq!(low.plan_awaited(1, &message), Some(Way::Pull));
         low.settings.one_copy = 0;
         assert!(!low.learns(least - 1));
+    }
+
+    #[test]
+    fn a_way_that_is_closed_to_a_length_is_not_taken_though_others_of_its_class_go_so() {
+        let (mut low, _high) = channels();
+        (
+            low.settings.one_copy_min,
+            low.settings.offer_min,
+            low.settings.shuttle_max,
+        ) = (100_000, 1, 0);
+        let mut bytes = vec![1u8; 100_001];
+        let at = bytes.as_mut_ptr();
+        low.ways[1].settle_on(bytes.len(), Way::Pull);
+        for (len, way) in [(99_999, Way::Cells), (100_001, Way::Pull)] {
+            assert_eq!(low.way(1, len, Some(at), 100_000), way, "{len} bytes");
+        }
+        low.ways[1] = Default::default();
+        low.habits[ways::class_of(99_999)] = Some(Way::Pull);
+        assert_eq!(low.way(1, 99_999, Some(at), 100_000), Way::Cells);
     }
 
     #[test]

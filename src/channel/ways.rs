@@ -238,10 +238,12 @@ impl Ways {
         let class = &mut self.classes[number];
         class.count += 1;
         class.bytes += len as u64;
-        match class.phase {
+        let way = match class.phase {
             Phase::Trial { incumbent, .. } if class.probe && class.count > PROBE => incumbent,
             _ => class.way,
-        }
+        };
+        // A threshold may lie within a class.
+        if choice.has(way) { way } else { choice.guess }
     }
 
     /// `way` is settled for messages of about `len` bytes, and nothing has come.
