@@ -9,6 +9,10 @@ use super::datatype::Datatype;
 use crate::sys::copy::{self, Ahead};
 use std::rc::Rc;
 
+/// Longest message with gaps that is fetched part by part before it is unpacked: longer ones, which are offered first, lose by that (indexed,
+/// 128 KiB 32 us without and 18 with, 256 KiB 28 and 33).
+const FETCHED: usize = 128 << 10;
+
 /// Application memory as one message: an address and how its bytes lie there.
 #[derive(Clone, Debug)]
 pub struct Buffer {
@@ -152,8 +156,13 @@ impl Buffer {
         match self.in_a_row() {
             // SAFETY: the caller's promise.
             Some(row) => unsafe { ahead.from_peer(from, row.add(position), len) },
-            // SAFETY: the caller's promise.
-            None => unsafe { self.unpack(position, from, len) },
+            None => {
+                if self.len() <= FETCHED {
+                    ahead.fetch(from, len);
+                }
+                // SAFETY: the caller's promise.
+                unsafe { self.unpack(position, from, len) }
+            }
         }
     }
 }

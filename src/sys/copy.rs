@@ -64,6 +64,8 @@ const LINE: usize = 64;
 const STEP: usize = 1 << 10;
 /// Shorter copies do not: a processor overlaps those by itself.
 const LONG: usize = 4 * STEP;
+/// What goes to places with gaps is fetched at once, as much as comes in a part.
+const PART: usize = 16 << 10;
 
 /// Copies of memory that another CPU has written or read last: long ones fetch lines so many bytes before they need them (`NEARMPI_FETCH_AHEAD`;
 /// 0: they do not). A line out of another CPU's caches is long in coming, and a processor that reads a row looks for fewer of them by itself
@@ -100,6 +102,15 @@ impl Ahead {
                 true => bytes(from, to, len),
                 false => self.in_steps(from, to, len, to, cpu::own_soon),
             }
+        }
+    }
+
+    /// Fetches the first [`PART`] of `len` bytes that another CPU has written and this one is about to unpack.
+    pub fn fetch(self, from: *const u8, len: usize) {
+        if self.0 > 0 && len >= LONG {
+            (0..len.min(PART))
+                .step_by(LINE)
+                .for_each(|at| cpu::read_later(from.wrapping_add(at)));
         }
     }
 
