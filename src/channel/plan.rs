@@ -118,16 +118,16 @@ impl<B: Bytes> Channel<B> {
             _ if join && 2 * len >= join_min && !by_shuttle => Way::Join,
             _ => Way::Cells,
         };
-        let open = [true, pull, join];
-        let habit = self.habits[ways::class_of(len)].filter(|&way| open[way as usize]);
-        let choice = Choice {
+        let mut choice = Choice {
             open: 1 | (pull as u8) << Way::Pull as u8 | (join as u8) << Way::Join as u8,
-            guess: habit.unwrap_or(guess),
+            guess,
             one_copy: match at_home {
                 true => 0.0,
                 false => *self.pace.get_or_insert_with(cma::pace),
             },
         };
+        let habit = self.habits[ways::class_of(len)].filter(|&way| choice.has(way));
+        choice.guess = habit.unwrap_or(guess);
         let (out, pool) = (&mut self.out[to as usize], &self.pool);
         let under_way = |last: Option<Name>| match out.messages.is_empty() && last.is_none_or(|name| pool.is_back(name))
         {

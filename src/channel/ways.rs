@@ -346,7 +346,8 @@ impl Ways {
 }
 
 impl Choice {
-    fn has(self, way: Way) -> bool {
+    /// Whether there is this one.
+    pub(super) fn has(self, way: Way) -> bool {
         self.open & bit(way) != 0
     }
 

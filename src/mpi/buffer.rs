@@ -9,7 +9,7 @@ use super::datatype::Datatype;
 use crate::sys::copy::{self, Ahead};
 use std::rc::Rc;
 
-/// Longest message with gaps that is fetched part by part before it is unpacked: longer ones, which are offered first, lose by that (indexed,
+/// Longest buffer with gaps into which parts are unpacked that were fetched first: longer messages, which are offered, lose by that (indexed,
 /// 128 KiB 32 us without and 18 with, 256 KiB 28 and 33).
 const FETCHED: usize = 128 << 10;
 

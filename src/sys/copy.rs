@@ -74,6 +74,11 @@ const PART: usize = 16 << 10;
 pub struct Ahead(pub usize);
 
 impl Ahead {
+    #[inline(always)]
+    fn fetches(self, len: usize) -> bool {
+        len >= LONG && self.0 > 0
+    }
+
     /// As [`bytes`], of what another CPU has written.
     ///
     /// # Safety
@@ -82,9 +87,9 @@ impl Ahead {
     pub unsafe fn from_peer(self, from: *const u8, to: *mut u8, len: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            match len < LONG || self.0 == 0 {
-                true => bytes(from, to, len),
-                false => self.in_steps(from, to, len, from, cpu::read_later),
+            match self.fetches(len) {
+                true => self.in_steps(from, to, len, from, cpu::read_later),
+                false => bytes(from, to, len),
             }
         }
     }
@@ -98,16 +103,16 @@ impl Ahead {
     pub unsafe fn to_peer(self, from: *const u8, to: *mut u8, len: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            match len < LONG || self.0 == 0 {
-                true => bytes(from, to, len),
-                false => self.in_steps(from, to, len, to, cpu::own_soon),
+            match self.fetches(len) {
+                true => self.in_steps(from, to, len, to, cpu::own_soon),
+                false => bytes(from, to, len),
             }
         }
     }
 
     /// Fetches the first [`PART`] of `len` bytes that another CPU has written and this one is about to unpack.
     pub fn fetch(self, from: *const u8, len: usize) {
-        if self.0 > 0 && len >= LONG {
+        if self.fetches(len) {
             (0..len.min(PART))
                 .step_by(LINE)
                 .for_each(|at| cpu::read_later(from.wrapping_add(at)));

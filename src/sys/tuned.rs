@@ -70,8 +70,8 @@ pub fn hardware() -> String {
     format!("{}, {cpus} CPUs, Linux {release}", processor())
 }
 
-/// The value of a control variable that this kind of processor asks for where nobody says otherwise. On Intel's a line that is read for writing
-/// gains nothing: `NEARMPI_SHUTTLE_OWN` 0.
+/// The value of a control variable that this kind of processor asks for where nobody says otherwise: of Intel's `NEARMPI_SHUTTLE_OWN` 0, for
+/// on the one that was measured reading lines for writing loses (docs/measured.md, "Fetched ahead").
 pub fn of_processor(variable: &str) -> Option<String> {
     #[allow(unused_unsafe)]
     // SAFETY: every x86-64 processor has leaf 0, its maker's name.
@@ -112,6 +112,14 @@ fn key() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_processor_of_intel_asks_for_something_else() {
+        let cpus = fs::read_to_string("/proc/cpuinfo").unwrap();
+        let asked = cpus.contains("GenuineIntel").then(|| "0".to_string());
+        assert_eq!(of_processor("NEARMPI_SHUTTLE_OWN"), asked);
+        assert_eq!(of_processor("NEARMPI_SHUTTLE_MIN"), None);
+    }
 
     #[test]
     fn the_folder_follows_the_rules_of_xdg() {

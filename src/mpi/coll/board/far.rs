@@ -25,7 +25,6 @@ use crate::shm::board::Verdict;
 use crate::shm::profile::Path;
 use crate::shm::sync::Ordering;
 use crate::sys::clock;
-use crate::sys::copy::Ahead;
 use std::cell::Cell;
 
 /// Bytes copied at a time where they go on from there through the cache.
@@ -352,9 +351,13 @@ impl<'t, 'a> Reader<'t, 'a> {
                 let shown = self.sources[rank as usize]
                     .as_ref()
                     .is_some_and(|source| source.view.far.is_none());
-                let ahead = if shown { hold.engine.channel.ahead } else { Ahead(0) };
                 // SAFETY: as many bytes lie there; the program owns the buffer.
-                unsafe { to.unpack_from_peer(ahead, 0, from, len) };
+                unsafe {
+                    match shown {
+                        true => to.unpack_from_peer(hold.engine.channel.ahead, 0, from, len),
+                        false => to.unpack(0, from, len),
+                    }
+                }
                 if let (Some((spent, bytes)), Some(begin)) = (&mut self.timed, begin) {
                     *spent += clock::nanoseconds() - begin;
                     *bytes += len;
