@@ -18,7 +18,8 @@
 //! ones: then two rounds do, and the way in use, too, is tried no more when it is hopeless. A whole epoch by a way that takes several
 //! times as long is dear, so each other way is probed first, and given up if it costs twice as much: with two messages that go one
 //! after the other, or with a few of those that are under way at a time, while the rest goes by the way in use. What must be better
-//! by far, as that least time says, is not probed.
+//! by far, as that least time says, is not probed. Cells make two copies, so they are not even probed where one copy is about as
+//! fast as it can be: the pages that a probe makes for them may take as long as a hundred messages.
 //!
 //! Two ranks that send each other messages of a class have to try a way at the same time: of one alone the other's messages, by the
 //! old way, take as long as before. So the lower rank learns, and the higher one sends as the lower one does, which it sees
@@ -109,7 +110,7 @@ struct Class {
     probe: bool,
     phase: Phase,
     period: u32,
-    /// Least cost per byte in the latest trial; infinite where it was not tried.
+    /// Least cost per byte in the latest trial; infinite where it was not tried. If there was nothing to try, of the epoch after it.
     cost: [f32; 3],
 }
 
@@ -229,7 +230,7 @@ impl Ways {
                 let (now, before) = (now(), class.way);
                 let cost = now.saturating_sub(class.since) as f32 / class.bytes.max(1) as f32;
                 let cost = lost.unwrap_or(cost);
-                class.end_epoch(cost, class.count >= HEAVY, choice);
+                class.end_epoch(cost, class.count >= HEAVY, choice, theirs.is_some());
                 class.cold = class.way != before;
                 (class.since, class.count, class.bytes, class.last) = (now, 0, 0, None);
                 class.latest = (now, len);
@@ -255,6 +256,26 @@ impl Ways {
             phase: Phase::Settled { left: 1000 },
             ..Class::UNUSED
         };
+    }
+
+    /// Whether messages of about `len` bytes go by a way that costs less than cells can, where one copy of a byte takes so long at
+    /// least.
+    pub fn beats_cells(&self, len: usize, one_copy: f32) -> bool {
+        let class = self.classes.get(class_of(len));
+        class.is_some_and(|class| class.beats_cells(one_copy))
+    }
+
+    /// Cells cost messages of about `len` bytes less from now on: all ways are tried once more, from the one in use on.
+    pub fn retry(&mut self, len: usize) {
+        if let Some(class) = self.classes.get_mut(class_of(len)) {
+            match class.phase {
+                Phase::Unused | Phase::First => return,
+                Phase::Trial { incumbent, .. } => class.way = incumbent,
+                Phase::Settled { .. } => {}
+            }
+            (class.phase, class.period, class.probe) = (Phase::First, PERIOD.0, false);
+            class.cost = [f32::INFINITY; 3];
+        }
     }
 
     /// Another kind of way has become possible for messages of about `len` bytes: all is learnt anew.
@@ -327,9 +348,11 @@ impl Ways {
         class.phase = Phase::First;
         class.way = choice.guess;
         if let Some(near) = near {
-            if choice.has(near.way) {
-                class.way = near.way;
-            }
+            let single = [near.way, Way::Join, Way::Pull];
+            let like = single.into_iter().find(|&way| choice.has(way));
+            class.way = like
+                .filter(|&way| way == near.way || near.way != Way::Cells)
+                .unwrap_or(choice.guess);
             class.cost = near.cost.map(|cost| {
                 if cost > HOPELESS * near.best() {
                     cost
@@ -337,6 +360,9 @@ impl Ways {
                     f32::INFINITY
                 }
             });
+            if near.beats_cells(choice.one_copy) {
+                class.cost[Way::Cells as usize] = choice.one_copy;
+            }
             // Of shorter messages it is no surprise: two copy faster than one, but have to agree first.
             if below {
                 class.cost[Way::Join as usize] = f32::INFINITY;
@@ -351,13 +377,21 @@ impl Choice {
         self.open & bit(way) != 0
     }
 
-    /// What `way` costs a byte at least.
-    fn least(self, way: Way) -> f32 {
+    /// What `way` costs a byte at least; `both`: of two ranks that send to each other.
+    fn least(self, way: Way, both: bool) -> f32 {
         match way {
-            Way::Cells => 0.0,
+            Way::Cells => least_by_cells(self.one_copy, both),
             Way::Pull => self.one_copy,
             Way::Join => self.one_copy / 2.0,
         }
+    }
+}
+
+/// What a byte costs at least that is copied twice: by one rank and by the other, or, if `both` send, by each of them twice.
+fn least_by_cells(one_copy: f32, both: bool) -> f32 {
+    match one_copy == f32::INFINITY {
+        true => 0.0,
+        false => one_copy * (1 + both as u8) as f32,
     }
 }
 
@@ -386,6 +420,12 @@ impl Class {
 
     fn best(&self) -> f32 {
         self.cost.iter().copied().fold(f32::INFINITY, f32::min)
+    }
+
+    /// Whether the way in use costs less than cells can.
+    fn beats_cells(&self, one_copy: f32) -> bool {
+        let both = self.theirs.is_some() && self.alone <= ALONE;
+        self.way != Way::Cells && BETTER * self.cost[self.way as usize] < least_by_cells(one_copy, both)
     }
 
     /// What a probe has shown, when it has; another message of `len` bytes is about to start. The first of a probe may make
@@ -421,7 +461,8 @@ impl Class {
         })
     }
 
-    fn end_epoch(&mut self, cost: f32, heavy: bool, choice: Choice) {
+    /// ... of messages that went one way, or `both` ways, and cost so much a byte.
+    fn end_epoch(&mut self, cost: f32, heavy: bool, choice: Choice, both: bool) {
         let open = choice.open;
         match self.phase {
             Phase::Unused => {}
@@ -432,6 +473,9 @@ impl Class {
                 self.begin_trial(open & !hopeless);
             }
             Phase::Settled { left: 1.. } => {
+                // What nothing was compared with has no cost yet.
+                let slot = &mut self.cost[self.way as usize];
+                *slot = if slot.is_finite() { *slot } else { cost };
                 if let Phase::Settled { left } = &mut self.phase {
                     *left -= 1;
                 }
@@ -456,7 +500,7 @@ impl Class {
                 // What can't be better is not tried, so the one in use goes first in each round, and then what may be the best.
                 let used = self.cost[incumbent as usize];
                 for &other in WAYS.iter().filter(|&&other| other != incumbent) {
-                    if cost[other as usize] > best && choice.least(other) > BETTER * best {
+                    if cost[other as usize] > best && choice.least(other, both) > BETTER * best {
                         alive &= !bit(other);
                     }
                 }
@@ -467,8 +511,8 @@ impl Class {
                 match rest.find(|&other| alive & bit(other) != 0) {
                     Some(next) => {
                         self.way = next;
-                        let least = choice.least(next);
-                        let doubtful = least == 0.0 || least > PROMISING * used;
+                        let least = choice.least(next, both);
+                        let doubtful = next == Way::Cells || least == 0.0 || least > PROMISING * used;
                         self.probe = doubtful && round == 0 && next != incumbent && alive & bit(incumbent) != 0;
                     }
                     None => {

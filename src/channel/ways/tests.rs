@@ -391,3 +391,85 @@ fn messages_by_value_count_when_they_have_been_read() {
     }
     assert_eq!(ways.settled(len), Some(Way::Pull));
 }
+
+/// Messages of `len` bytes by ways that cost so many nanoseconds, each answered in the same way if `both` send, where one copy of a byte
+/// takes 0.04 ns at least: how many went each way.
+fn answered(ways: &mut Ways, messages: usize, len: usize, both: bool, costs: [u64; 3]) -> [usize; 3] {
+    let choice = Choice {
+        guess: Way::Pull,
+        one_copy: 0.04,
+        ..ALL
+    };
+    let (mut clock, mut count) = (0, [0; 3]);
+    for _ in 0..messages {
+        let way = ways.choose(len, choice, |_| 0, || clock);
+        count[way as usize] += 1;
+        clock += costs[way as usize];
+        if both {
+            ways.came(len, way);
+        }
+    }
+    count
+}
+
+#[test]
+fn cells_are_not_tried_where_two_ranks_copy_once_as_fast_as_can_be() {
+    // 0.06 ns a byte: by cells each rank would copy two bytes in that time.
+    let (len, costs) = (1 << 17, [20_000, 7_900, 9_000]);
+    let mut ways = Ways::between(0, 1);
+    assert_eq!(answered(&mut ways, 100, len, true, costs)[0], 0);
+    assert_eq!(ways.settled(len), Some(Way::Pull));
+    assert!(ways.beats_cells(len, 0.04) && !ways.beats_cells(len, 0.02));
+    // Nor are they at first by those twice as long, though their copies take longer.
+    let longer = [40_000, 26_000, 25_000];
+    assert_eq!(answered(&mut ways, 60, 2 * len, true, longer)[0], 0);
+    let mut ways = Ways::between(0, 1);
+    assert!(answered(&mut ways, 60, 2 * len, true, longer)[0] > 0);
+    let mut ways = Ways::between(0, 1);
+    assert!(
+        answered(&mut ways, 100, len, false, costs)[0] > 0,
+        "two copies may overlap"
+    );
+}
+
+#[test]
+fn what_nothing_was_compared_with_costs_what_it_took_afterwards() {
+    let (len, costs) = (1 << 17, [60_000, 7_900, 7_900]);
+    let mut ways = Ways::between(0, 1);
+    let alone = Choice {
+        open: 1 << Way::Join as u8,
+        guess: Way::Join,
+        one_copy: 0.04,
+    };
+    for turn in 0..40 {
+        ways.choose(len, alone, |_| 0, || turn * costs[2]);
+        ways.came(len, Way::Join);
+    }
+    assert!(ways.settled(len) == Some(Way::Join) && ways.beats_cells(len, 0.04));
+}
+
+#[test]
+fn a_class_that_has_not_its_neighbours_way_begins_with_the_other_single_copy() {
+    let (mut ways, mut clock) = (Ways::default(), 0);
+    let cost = |way, _| [30_000, 10_000, 12_000][way as usize];
+    program(&mut ways, &mut clock, 200, 1 << 19, cost);
+    assert_eq!(ways.settled(1 << 19), Some(Way::Pull));
+    let choice = Choice { open: 0b101, ..ALL };
+    assert_eq!(ways.choose(1 << 20, choice, |_| 0, || clock), Way::Join);
+}
+
+#[test]
+fn what_has_become_cheaper_is_tried_from_the_way_in_use_on() {
+    let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 20);
+    program(&mut ways, &mut clock, 1_000, len, |way, _| {
+        [200_000, 80_000, 50_000][way as usize]
+    });
+    assert_eq!(ways.settled(len), Some(Way::Join));
+    ways.retry(len);
+    let cheaper = |way, _| [30_000, 80_000, 50_000][way as usize];
+    assert_eq!(program(&mut ways, &mut clock, 4, len, cheaper), [0, 0, 4]);
+    program(&mut ways, &mut clock, 60, len, cheaper);
+    assert_eq!(ways.settled(len), Some(Way::Cells));
+    ways.retry(1 << 14);
+    assert_eq!(ways.settled(1 << 14), None, "nothing of that length was sent");
+}
