@@ -281,10 +281,10 @@ impl Producer {
         cpu::own_soon(self.place.slot(self.head));
     }
 
-    /// Slots pushed so far, modulo 2^32.
+    /// Slots pushed so far, and bytes of the byte ring, modulo 2^32.
     #[inline]
-    pub fn pushed(&self) -> u32 {
-        self.head
+    pub fn pushed(&self) -> (u32, u32) {
+        (self.head, self.byte_head)
     }
 
     /// Room for `len` bytes in a row in the byte ring, or `None` while it is full. The bytes belong to
@@ -523,10 +523,10 @@ impl Consumer {
         (slots_due || (bytes_due && bytes > 0)) && self.return_credit()
     }
 
-    /// Slots consumed so far, modulo 2^32.
+    /// Slots consumed so far, and bytes of the byte ring, modulo 2^32.
     #[inline]
-    pub fn consumed(&self) -> u32 {
-        self.tail
+    pub fn consumed(&self) -> (u32, u32) {
+        (self.tail, self.byte_tail)
     }
 
     /// Tells the writer now what has been consumed; whether there was anything to tell.

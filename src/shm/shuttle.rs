@@ -39,6 +39,8 @@ pub struct Shuttles {
     /// Those that are here, `count` of them; the one that came last is the last.
     here: [Number; SHUTTLES],
     count: u8,
+    /// Bytes sent away so far, modulo 2^32.
+    gone: u32,
 }
 
 impl Shuttles {
@@ -52,6 +54,7 @@ impl Shuttles {
             place,
             here: [own; SHUTTLES],
             count: (place.bytes > 0).into(),
+            gone: 0,
         }
     }
 
@@ -68,8 +71,14 @@ impl Shuttles {
             return None;
         }
         self.count -= 1;
+        self.gone = self.gone.wrapping_add(len as u32);
         let number = self.here[usize::from(self.count)];
         Some((number, self.place.at[usize::from(number)]))
+    }
+
+    /// Bytes sent away so far, modulo 2^32.
+    pub fn gone(&self) -> u32 {
+        self.gone
     }
 
     /// Where `len` bytes lie that have come by shuttle, from `offset` of it.

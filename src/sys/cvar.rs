@@ -143,7 +143,7 @@ cvars! {
     yields "YIELDS" 200 0..=1000000000
         "yields before a waiting rank sleeps";
     spread "SPREAD" 1 0..=1
-        "1: where ranks share CPUs, a waiting rank moves from a CPU with at least two more of them than another has, and away from the rank it waits for; 0: the kernel alone decides";
+        "1: where ranks share CPUs, a waiting rank moves from a CPU with at least two more of them than another has, away from the rank it waits for if they take turns with short messages, and to that one's CPU if they exchange windows of messages or long ones; 0: the kernel alone decides";
     board_ranks "BOARD_RANKS" 64 0..=32768 job
         "ranks up to which a communicator's short collectives go by boards in shared memory; 0: all by messages";
     board_max "BOARD_MAX" 65536 0..=65536 job
