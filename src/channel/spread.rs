@@ -18,7 +18,7 @@ use crate::sys::cpuset::CpuSet;
 
 /// Looks at the others come once in so many times that the CPU is given up.
 const EVERY: u32 = 32;
-/// Looks at which the lower of two mates stays, and one.
+/// Of so many looks the lower one of two mates goes to the other at one only.
 const PATIENCE: u32 = 4;
 /// Two ranks that exchange more records than this for each time that the CPU is given up are better off together.
 const FEW: u32 = 8;
