@@ -318,7 +318,7 @@ impl<B: Bytes> Channel<B> {
 
     /// Whether this rank's ring to itself is empty.
     pub fn is_alone(&self) -> bool {
-        self.out[self.me as usize].producer.pushed() == self.rings[self.me as usize].consumed()
+        self.out[self.me as usize].producer.pushed().0 == self.rings[self.me as usize].consumed().0
     }
 
     /// Sends on what is queued, as far as rings and pool allow.

@@ -106,11 +106,11 @@ impl<B: Bytes> Channel<B> {
 
     #[cold]
     fn move_on(&mut self, mate: Option<u32>) {
-        let all = || (0..self.segment.ranks()).map(|rank| self.dealt_with(rank));
+        let all = 0..self.segment.ranks();
         let mate = mate.or(self.heard).map(|rank| Mate {
             rank,
             dealt: self.dealt_with(rank),
-            total: all().fold(Dealt::default(), Dealt::with),
+            total: all.fold(Dealt::default(), |sum, rank| sum.with(self.dealt_with(rank))),
         });
         let before = std::mem::replace(&mut self.mate, mate);
         // Lest two change places again and again, the lower one goes where the other is only at one look of some.

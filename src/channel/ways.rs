@@ -348,11 +348,12 @@ impl Ways {
         class.phase = Phase::First;
         class.way = choice.guess;
         if let Some(near) = near {
-            let single = [near.way, Way::Join, Way::Pull];
-            let like = single.into_iter().find(|&way| choice.has(way));
-            class.way = like
-                .filter(|&way| way == near.way || near.way != Way::Cells)
-                .unwrap_or(choice.guess);
+            class.way = match near.way {
+                way if choice.has(way) => way,
+                Way::Pull if choice.has(Way::Join) => Way::Join,
+                Way::Join if choice.has(Way::Pull) => Way::Pull,
+                _ => choice.guess,
+            };
             class.cost = near.cost.map(|cost| {
                 if cost > HOPELESS * near.best() {
                     cost
@@ -360,6 +361,7 @@ impl Ways {
                     f32::INFINITY
                 }
             });
+            // Left for later trials too, as what has a cost here.
             if near.beats_cells(choice.one_copy) {
                 class.cost[Way::Cells as usize] = choice.one_copy;
             }

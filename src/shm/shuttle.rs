@@ -175,6 +175,7 @@ mod tests {
         assert!(low.bytes(1, 0, BYTES as u32).is_ok() && !low.takes(BYTES + 1));
         [0, 2, 254].into_iter().for_each(|number| low.came(number));
         assert!(low.take(1).is_some() && low.take(1).is_none());
+        assert_eq!(low.gone(), 1, "what could not go does not count");
     }
 
     #[test]
