@@ -357,7 +357,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     let at = passed_once(passing(signature, len), What::Scan, len);
                     (len <= table.bcast.learnt).then(|| long::bcast_learnt(hold, at, 0, &elements.passed_up(comm.rank)))
                 }
-                len if size == 2 && len > table.scan.shown => {
+                len if !*exclusive && size == 2 && len > table.scan.shown => {
                     let at = passed_once(passing(signature, len), What::Scan, len);
                     Some(long_reductions::scan_learnt(hold, at, &elements))
                 }

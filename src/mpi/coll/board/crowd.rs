@@ -3,17 +3,69 @@
 //! A rank that waits gives way at once: each look before that is lost for a rank that needs the CPU. It looks about as long as a
 //! change of place takes where that would only let in ranks that wait for the same, in a row of turns in which all show something.
 //! In others they wait for a root, and who gives way lets it go on sooner, if it is here, to what is waited for next.
+//!
+//! Who leaves a barrier only to wait for a root gives way there just the same: it waits in the barrier already, for the root to
+//! leave ([`Lead`]), and then what it needs is there.
 
 use super::desk::Wait;
-use super::{Boards, GLANCES, SLOTS};
+use super::{Boards, GLANCES, SLOTS, Turn};
+use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 use crate::shm::sync::Ordering;
 use crate::sys::cpu;
+use std::cell::Cell;
 
 /// Times that a rank gives way before it looks at the queues in between.
 const TIMES: u32 = 2;
 
+/// The root that a rank waits for behind each barrier, as long as it does.
+#[derive(Debug, Default)]
+pub struct Lead {
+    who: Cell<Option<usize>>,
+    /// The turn of the last barrier.
+    barrier: Cell<u64>,
+}
+
+impl Turn<'_> {
+    /// In a barrier that this rank has shown: waits until the [`Lead`] has left it, if there is one.
+    ///
+    /// # Errors
+    /// What makes progress impossible.
+    #[inline]
+    pub fn follow(&self, hold: &mut Hold) -> Result<()> {
+        match self.boards.lead(self.number) {
+            Some(rank) => self
+                .boards
+                .wait_for(hold, rank, self.number, true, (&**self.comm, self.tag)),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Boards {
+    /// Who leads in the barrier of `turn`: nobody any more if this rank has shown something behind the last one. So ranks never follow
+    /// in a circle: who is waited for behind a barrier has shown there, later than whoever follows it began to.
+    #[inline]
+    fn lead(&self, turn: u64) -> Option<usize> {
+        let behind = self.lead.barrier.replace(turn) + 1;
+        if self.lead.who.get().is_some() && self.shown[behind as usize % SLOTS].get() >= behind {
+            self.lead.who.set(None);
+        }
+        self.lead.who.get()
+    }
+
+    /// This rank gives way in `wait`, for `rank`: which leads from now on if that is what it does behind a barrier.
+    fn may_lead(&self, hold: &Hold, wait: &Wait, rank: usize) {
+        let shows = self.shown[wait.turn as usize % SLOTS].get() == wait.turn;
+        if !wait.done
+            && wait.turn == self.lead.barrier.get() + 1
+            && !shows
+            && hold.engine.channel.settings().board_lead != 0
+        {
+            self.lead.who.set(Some(rank));
+        }
+    }
+
     /// Whether this rank lets others have the CPU before it looks at the queues. A profile counts waiting from there on.
     pub(super) fn gives_way(&self, hold: &Hold) -> bool {
         let channel = &hold.engine.channel;
@@ -22,6 +74,7 @@ impl Boards {
 
     /// Whether what this rank waits for on `rank`'s board comes while it gives way to those who need its CPU.
     pub(super) fn comes_in_turn(&self, hold: &mut Hold, wait: &Wait, rank: usize) -> bool {
+        self.may_lead(hold, wait, rank);
         (0..TIMES).any(|_| {
             if self.can_look(hold, wait, rank) && wait.comes_within(GLANCES) {
                 return true;
@@ -54,12 +107,64 @@ impl Boards {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Where;
     use super::*;
+    use crate::mpi::coll::board::moves;
+    use crate::mpi::coll::signature::{Call, Signature};
     use crate::mpi::coll::{board, support};
     use crate::mpi::comm::create;
     use crate::shm::board::Note;
     use crate::shm::waiting::Item;
     use std::sync::Barrier;
+
+    /// Rank 0 shows two barriers, and a broadcast between them for which rank 1 gives way.
+    #[test]
+    fn who_waits_for_a_root_behind_a_barrier_lets_it_leave_the_next_one_first() {
+        for leads in [1, 0] {
+            support::job(2, 1, &[("NEARMPI_BOARD_LEAD", leads)], false, |me, world| {
+                let mut hold = world.hold();
+                let comm = hold.world.clone();
+                let boards = board::of(&hold, &comm).unwrap().clone();
+                let at = |call| Where {
+                    comm: &comm,
+                    boards: &boards,
+                    signature: Signature::of(call),
+                    near: board::MOST,
+                    learns: None,
+                };
+                let (barrier, bcast) = (at(Call::Barrier), at(Call::Bcast));
+                let mut byte = [me as u8 + 1];
+                let row = (byte.as_mut_ptr(), 1);
+                if me == 1 {
+                    moves::barrier(&mut hold, barrier).unwrap();
+                    moves::bcast_row(&mut hold, bcast, 0, row).unwrap();
+                    assert_eq!((byte[0], boards.lead.who.get()), (1, (leads == 1).then_some(0)));
+                    moves::barrier(&mut hold, barrier).unwrap();
+                    // Nobody waited for anybody in between.
+                    moves::barrier(&mut hold, barrier).unwrap();
+                    assert_eq!(boards.lead.who.get(), None);
+                    return;
+                }
+                let left = |turn| boards.members[1].board.done().load(Ordering::Acquire) >= turn;
+                let first = boards.before + comm.context.next_turn() + 1;
+                moves::barrier(&mut hold, barrier).unwrap();
+                while !left(first) || !world.segment().rank(1).bell.is_set() {
+                    std::thread::yield_now();
+                }
+                moves::bcast_row(&mut hold, bcast, 0, row).unwrap();
+                let turn = barrier.turn();
+                turn.show_with(&mut hold, 0, |_| ()).unwrap();
+                while leads == 0 && !left(turn.number) {
+                    std::thread::yield_now();
+                }
+                turn.see(&mut hold, 1, Some(0)).unwrap();
+                (0..100).for_each(|_| std::thread::yield_now());
+                assert_eq!(left(turn.number), leads == 0);
+                turn.finish(&hold);
+                moves::barrier(&mut hold, barrier).unwrap();
+            });
+        }
+    }
 
     #[test]
     fn a_rank_looks_on_if_all_here_wait_for_the_same_and_gives_way_otherwise() {

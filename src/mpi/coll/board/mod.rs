@@ -122,6 +122,8 @@ pub struct Boards {
     areas: Option<Areas>,
     /// The turn that shows next: what is not shown yet keeps its slot.
     next: Cell<u64>,
+    /// Who is waited for behind barriers.
+    lead: crowd::Lead,
     /// All turns up to this one are over here.
     over: Cell<u64>,
     /// Later ones that are over.
@@ -264,6 +266,7 @@ impl Boards {
             cut,
             areas,
             next: Cell::new(before + 1),
+            lead: Default::default(),
             over: Cell::new(before),
             early: RefCell::default(),
             segment: segment.clone(),

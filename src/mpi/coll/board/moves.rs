@@ -13,7 +13,7 @@ use crate::mpi::coll::machine;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 
-/// Everybody shows that it is here and looks at everybody else.
+/// Everybody shows that it is here and looks at everybody else, where ranks share CPUs maybe when a root has left.
 /// Cost: one line to show, p - 1 to look at, all at once.
 ///
 /// # Errors
@@ -21,6 +21,7 @@ use crate::mpi::world::Hold;
 pub fn barrier(hold: &mut Hold, at: Where) -> Result<()> {
     let turn = at.turn();
     turn.show_with(hold, 0, |_| ())?;
+    turn.follow(hold)?;
     for rank in (0..turn.size()).filter(|&rank| rank != at.comm.rank) {
         turn.see(hold, rank, Some(0))?;
     }
