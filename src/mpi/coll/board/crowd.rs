@@ -56,12 +56,9 @@ impl Boards {
 
     /// This rank gives way in `wait`, for `rank`: which leads from now on if that is what it does behind a barrier.
     fn may_lead(&self, hold: &Hold, wait: &Wait, rank: usize) {
+        let behind = !wait.done && wait.turn == self.lead.barrier.get() + 1;
         let shows = self.shown[wait.turn as usize % SLOTS].get() == wait.turn;
-        if !wait.done
-            && wait.turn == self.lead.barrier.get() + 1
-            && !shows
-            && hold.engine.channel.settings().board_lead != 0
-        {
+        if behind && !shows && hold.engine.channel.settings().board_lead != 0 {
             self.lead.who.set(Some(rank));
         }
     }
