@@ -177,6 +177,8 @@ pub fn scatter(
     (len, send): (usize, Option<&Blocks>),
     recv: Option<&Buffer>,
 ) -> Result<()> {
+    // Before what is shown: the root's stores to lines that others have would hold up those behind them.
+    keep(send.map(|send| send.buffer(root)).as_ref(), recv);
     for piece in parts(len, at) {
         let turn = at.turn();
         if let Some(send) = send {
@@ -186,7 +188,6 @@ pub fn scatter(
         }
         turn.finish(hold);
     }
-    keep(send.map(|send| send.buffer(root)).as_ref(), recv);
     Ok(())
 }
 
