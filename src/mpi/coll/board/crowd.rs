@@ -44,7 +44,7 @@ impl Turn<'_> {
 
 impl Boards {
     /// Who leads in the barrier of `turn`: nobody any more if this rank has shown something behind the last one. So ranks never follow
-    /// in a circle: who is waited for behind a barrier has shown there, later than whoever follows it began to.
+    /// in a circle: a leader has shown behind a barrier when its followers began to wait for it, and waits for others only later.
     #[inline]
     fn lead(&self, turn: u64) -> Option<usize> {
         let behind = self.lead.barrier.replace(turn) + 1;
