@@ -14,6 +14,17 @@ use std::sync::Arc;
 
 const INT: i32 = 0x4c00_0405;
 
+/// A rank of a job of threads; one that panics is dead for the others, which wait for it no longer.
+struct End(Arc<Segment>, u32);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.bury(self.1);
+        }
+    }
+}
+
 /// Runs `program` as each rank of a job on `cpus` CPUs, with control variables besides the defaults; of two for the
 /// same the first counts.
 pub fn job(ranks: u32, cpus: u32, set: &[(&str, u64)], multiple: bool, program: impl Fn(u32, &World) + Sync) {
@@ -31,6 +42,7 @@ pub fn job_with(ranks: u32, cpus: u32, settings: &Settings, multiple: bool, prog
         for rank in 0..ranks {
             let (segment, program) = (segment.clone(), &program);
             scope.spawn(move || {
+                let _end = End(segment.clone(), rank);
                 let world = World::new(State::join(segment, rank, settings.clone()), multiple);
                 program(rank, &world);
                 let mut hold = world.hold();

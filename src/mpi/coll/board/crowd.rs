@@ -54,11 +54,15 @@ impl Boards {
         self.lead.who.get()
     }
 
+    /// Whether this rank has shown something in `turn`, and nothing since in its slot.
+    fn shows(&self, turn: u64) -> bool {
+        self.shown[turn as usize % SLOTS].get() == turn
+    }
+
     /// This rank gives way in `wait`, for `rank`: which leads from now on if that is what it does behind a barrier.
     fn may_lead(&self, hold: &Hold, wait: &Wait, rank: usize) {
         let behind = !wait.done && wait.turn == self.lead.barrier.get() + 1;
-        let shows = self.shown[wait.turn as usize % SLOTS].get() == wait.turn;
-        if behind && !shows && hold.engine.channel.settings().board_lead != 0 {
+        if behind && !self.shows(wait.turn) && hold.engine.channel.settings().board_lead != 0 {
             self.lead.who.set(Some(rank));
         }
     }
@@ -86,8 +90,8 @@ impl Boards {
     /// as this rank has, and the one before, or are through with it where that is waited for.
     fn can_look(&self, hold: &Hold, wait: &Wait, rank: usize) -> bool {
         let turn = wait.turn;
-        let shows = |turn: u64| self.shown[turn as usize % SLOTS].get() == turn;
-        let Some(here) = hold.engine.channel.seen().filter(|_| shows(turn) && shows(turn - 1)) else {
+        let shows = self.shows(turn) && self.shows(turn - 1);
+        let Some(here) = hold.engine.channel.seen().filter(|_| shows) else {
             return false;
         };
         let others = self.members.iter().enumerate().filter(|&(other, _)| other != self.me);
@@ -151,7 +155,7 @@ mod tests {
                 moves::bcast_row(&mut hold, bcast, 0, row).unwrap();
                 let turn = barrier.turn();
                 turn.show_with(&mut hold, 0, |_| ()).unwrap();
-                while leads == 0 && !left(turn.number) {
+                while leads == 0 && !left(turn.number) && world.segment().death(1).is_none() {
                     std::thread::yield_now();
                 }
                 turn.see(&mut hold, 1, Some(0)).unwrap();

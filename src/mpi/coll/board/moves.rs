@@ -13,7 +13,8 @@ use crate::mpi::coll::machine;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 
-/// Everybody shows that it is here and looks at everybody else, where ranks share CPUs maybe when a root has left.
+/// Everybody shows that it is here and looks at everybody else; where ranks share CPUs some wait for a root to leave first
+/// ([`Turn::follow`]).
 /// Cost: one line to show, p - 1 to look at, all at once.
 ///
 /// # Errors

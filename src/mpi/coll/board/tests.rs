@@ -391,6 +391,18 @@ proptest! {
 }
 
 #[test]
+fn an_exclusive_scan_of_two_stays_exclusive_where_broadcasts_are_shown() {
+    let given = |name: &str| (name == "NEARMPI_COLLECTIVES").then(|| "bcast: shown".to_string());
+    support::job_with(2, 16, &Settings::read(given).unwrap(), false, |_, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        for (what, count) in [(What::Exscan, 4097), (What::Scan, 4097), (What::Exscan, 4096)] {
+            take(&mut hold, &comm, Step { what, count, ..ANY });
+        }
+    });
+}
+
+#[test]
 fn ranks_that_cannot_read_others_get_messages() {
     // These believe that nothing can be copied once: the decision is the same for all, the means are not.
     for refused in [&[1][..], &[0, 2], &[0, 1, 2]] {
