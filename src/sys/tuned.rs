@@ -70,14 +70,19 @@ pub fn hardware() -> String {
     format!("{}, {cpus} CPUs, Linux {release}", processor())
 }
 
-/// The value of a control variable that this kind of processor asks for where nobody says otherwise: of Intel's `NEARMPI_SHUTTLE_OWN` 0, for
-/// on the one that was measured reading lines for writing loses (docs/measured.md, "Fetched ahead").
+/// The value of a control variable that this kind of processor asks for where nobody says otherwise (docs/measured.md, "Fetched ahead"):
+/// Intel's lose by reading a shuttle's lines for writing, all others by fetching lines ahead of a copy.
 pub fn of_processor(variable: &str) -> Option<String> {
     #[allow(unused_unsafe)]
     // SAFETY: every x86-64 processor has leaf 0, its maker's name.
     let maker = || unsafe { std::arch::x86_64::__cpuid(0) };
     let is_intel = || maker().ebx == u32::from_le_bytes(*b"Genu");
-    (variable == "NEARMPI_SHUTTLE_OWN" && is_intel()).then(|| "0".into())
+    let asks = match variable {
+        "NEARMPI_SHUTTLE_OWN" => is_intel(),
+        "NEARMPI_FETCH_AHEAD" => !is_intel(),
+        _ => false,
+    };
+    asks.then(|| "0".into())
 }
 
 /// The processor's brand string.
@@ -114,11 +119,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_processor_of_intel_asks_for_something_else() {
+    fn processors_of_intel_and_others_ask_for_different_things() {
         let cpus = fs::read_to_string("/proc/cpuinfo").unwrap();
-        let asked = cpus.contains("GenuineIntel").then(|| "0".to_string());
-        assert_eq!(of_processor("NEARMPI_SHUTTLE_OWN"), asked);
-        assert_eq!(of_processor("NEARMPI_SHUTTLE_MIN"), None);
+        let (none, intel) = (Some("0".to_string()), cpus.contains("GenuineIntel"));
+        let asked = ["NEARMPI_SHUTTLE_OWN", "NEARMPI_FETCH_AHEAD", "NEARMPI_SHUTTLE_MIN"].map(of_processor);
+        assert_eq!(asked, if intel { [none, None, None] } else { [None, none, None] });
     }
 
     #[test]
