@@ -30,6 +30,7 @@ use crate::shm::pool::{CELL, Pool};
 use crate::shm::profile::Path;
 use crate::shm::ring::{Consumer, INLINE, Junk};
 use crate::shm::segment::{Block, RankBlock, Segment};
+use crate::sys::cma::Pace;
 use crate::sys::copy::Ahead;
 use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
@@ -174,8 +175,8 @@ pub struct Channel<B> {
     far: Vec<Option<bool>>,
     /// By class of length, what was settled last for any destination.
     habits: [Option<Way>; CLASSES],
-    /// Nanoseconds that one copy of a byte takes at least, once somebody has asked.
-    pace: Option<f32>,
+    /// What copies take at least, once somebody has asked.
+    pace: Option<Pace>,
     /// By sender, how late this rank is for it; by receiver, what it has told this rank.
     lateness: Vec<Lateness>,
     levels: Vec<Level>,

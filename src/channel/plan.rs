@@ -11,7 +11,8 @@ use super::ways::{self, Choice};
 use super::{Bytes, Channel};
 use crate::shm::pool::Name;
 use crate::shm::profile::What;
-use crate::sys::{clock, cma, cpu, topology};
+use crate::sys::cma;
+use crate::sys::{clock, cpu, topology};
 use std::sync::atomic::Ordering;
 
 /// A shuttle's first bytes, whose pages are made for whatever comes.
@@ -84,7 +85,7 @@ impl<B: Bytes> Channel<B> {
         out.large = out.large.saturating_add(len as u64);
         let beaten = || {
             self.pace
-                .is_some_and(|pace| self.ways[to as usize].beats_cells(len, pace))
+                .is_some_and(|pace| self.ways[to as usize].beats_cells(len, pace.own))
         };
         if !before && out.is_worth_pages(len) && !beaten() {
             self.ways[to as usize].retry(len);
@@ -123,13 +124,12 @@ impl<B: Bytes> Channel<B> {
             _ if join && 2 * len >= join_min && !by_shuttle => Way::Join,
             _ => Way::Cells,
         };
+        let pace = *self.pace.get_or_insert_with(cma::pace);
         let mut choice = Choice {
             open: 1 | (pull as u8) << Way::Pull as u8 | (join as u8) << Way::Join as u8,
             guess,
-            one_copy: match at_home {
-                true => 0.0,
-                false => *self.pace.get_or_insert_with(cma::pace),
-            },
+            one_copy: if at_home { 0.0 } else { pace.kernel },
+            two_copies: pace.own,
         };
         let habit = self.habits[ways::class_of(len)].filter(|&way| choice.has(way));
         choice.guess = habit.unwrap_or(guess);
@@ -183,13 +183,14 @@ mod tests {
     use super::super::outgoing::Sent;
     use super::super::{Arrival, Glance};
     use super::*;
+    use crate::sys::cma::Pace;
 
     #[test]
     fn a_long_message_goes_by_shuttle_once_as_much_has_gone_as_its_pages_cost() {
         let (mut low, _high) = channels();
         let mut bytes = vec![1u8; 3 << 20];
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
-        low.pace = Some(0.0);
+        low.pace = Some(Pace { kernel: 0.0, own: 0.0 });
         let mut by_shuttle = |messages| (0..messages).filter(|_| low.plan(1, &message).is_none()).count();
         // The last one that it takes may go by shuttle itself.
         assert_eq!(by_shuttle(PAGES_AFTER - 1), 0);

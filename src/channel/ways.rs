@@ -73,6 +73,8 @@ pub(super) struct Choice {
     pub guess: Way,
     /// Nanoseconds that one copy of a byte takes at least; 0: not known.
     pub one_copy: f32,
+    /// ... and two copies by two ranks at a time.
+    pub two_copies: f32,
 }
 
 /// What has been learnt for one destination.
@@ -258,11 +260,11 @@ impl Ways {
         };
     }
 
-    /// Whether messages of about `len` bytes go by a way that costs less than cells can, where one copy of a byte takes so long at
+    /// Whether messages of about `len` bytes go by a way that costs less than cells can, where two copies of a byte take so long at
     /// least.
-    pub fn beats_cells(&self, len: usize, one_copy: f32) -> bool {
+    pub fn beats_cells(&self, len: usize, two_copies: f32) -> bool {
         let class = self.classes.get(class_of(len));
-        class.is_some_and(|class| class.beats_cells(one_copy))
+        class.is_some_and(|class| class.beats_cells(two_copies))
     }
 
     /// Cells cost messages of about `len` bytes less from now on: all ways are tried once more, from the one in use on.
@@ -362,8 +364,8 @@ impl Ways {
                 }
             });
             // Left for later trials too, as what has a cost here.
-            if near.beats_cells(choice.one_copy) {
-                class.cost[Way::Cells as usize] = choice.one_copy;
+            if near.beats_cells(choice.two_copies) {
+                class.cost[Way::Cells as usize] = choice.two_copies;
             }
             // Of shorter messages it is no surprise: two copy faster than one, but have to agree first.
             if below {
@@ -382,19 +384,16 @@ impl Choice {
     /// What `way` costs a byte at least; `both`: of two ranks that send to each other.
     fn least(self, way: Way, both: bool) -> f32 {
         match way {
-            Way::Cells => least_by_cells(self.one_copy, both),
+            Way::Cells => least_by_cells(self.two_copies, both),
             Way::Pull => self.one_copy,
             Way::Join => self.one_copy / 2.0,
         }
     }
 }
 
-/// What a byte costs at least that is copied twice: by one rank and by the other, or, if `both` send, by each of them twice.
-fn least_by_cells(one_copy: f32, both: bool) -> f32 {
-    match one_copy == f32::INFINITY {
-        true => 0.0,
-        false => one_copy * (1 + both as u8) as f32,
-    }
+/// What a byte costs at least that two ranks copy twice; if `both` send, each of them copies that of both.
+fn least_by_cells(two_copies: f32, both: bool) -> f32 {
+    two_copies * (1 + both as u8) as f32
 }
 
 fn bit(way: Way) -> u8 {
@@ -425,9 +424,9 @@ impl Class {
     }
 
     /// Whether the way in use costs less than cells can.
-    fn beats_cells(&self, one_copy: f32) -> bool {
+    fn beats_cells(&self, two_copies: f32) -> bool {
         let both = self.theirs.is_some() && self.alone <= ALONE;
-        self.way != Way::Cells && BETTER * self.cost[self.way as usize] < least_by_cells(one_copy, both)
+        self.way != Way::Cells && BETTER * self.cost[self.way as usize] < least_by_cells(two_copies, both)
     }
 
     /// What a probe has shown, when it has; another message of `len` bytes is about to start. The first of a probe may make

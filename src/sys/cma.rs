@@ -44,10 +44,12 @@ pub enum Direction {
     Write,
 }
 
-/// Bytes of a copy whose time is taken, how many of them, and how much less a byte of a long one takes.
+/// Bytes of a copy whose time is taken, how many of them, how much less a byte of a long one takes the kernel, and how much more one
+/// takes that another CPU has written.
 const SAMPLE: usize = 32 << 10;
 const SAMPLES: u32 = 8;
 const LONGER: f32 = 0.7;
+const FARTHER: f32 = 1.3;
 
 /// Stretches per call; the kernel takes 1024 (IOV_MAX), but past some dozens the calls no longer count.
 const STRETCHES: usize = 64;
@@ -111,19 +113,45 @@ pub unsafe fn transfer(pid: i32, direction: Direction, local: *mut u8, stretches
     Ok(())
 }
 
-/// Nanoseconds that one copy of a byte by the kernel takes at least, out of and into near caches; infinite where it copies nothing.
-/// Cost: it is measured, about 50 us.
-pub fn pace() -> f32 {
+/// Nanoseconds that copies of a byte take at least.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// One by the kernel, out of and into near caches; infinite where it copies nothing.
+    pub kernel: f32,
+    /// One by a process itself, of what another CPU has written: the kernel may take several times as long.
+    pub own: f32,
+}
+
+/// This machine's, measured in about 50 us.
+pub fn pace() -> Pace {
     let mut memory = vec![1u8; 2 * SAMPLE];
     let (from, to) = memory.split_at_mut(SAMPLE);
-    let mut sample = || {
-        let begin = clock::nanoseconds();
-        // SAFETY: both halves are this function's own.
-        unsafe { read(std::process::id() as i32, from.as_ptr() as u64, to.as_mut_ptr(), SAMPLE) }.ok()?;
-        Some(clock::nanoseconds() - begin)
+    let mut least = |copy: fn(&[u8], &mut [u8]) -> io::Result<()>| {
+        let sample = |_| {
+            let begin = clock::nanoseconds();
+            copy(from, to).ok()?;
+            Some(clock::nanoseconds() - begin)
+        };
+        let least = (0..SAMPLES).map_while(sample).min();
+        least.map_or(f32::INFINITY, |least| least as f32 / SAMPLE as f32)
     };
-    let least = (0..SAMPLES).map_while(|_| sample()).min();
-    least.map_or(f32::INFINITY, |least| least as f32 / SAMPLE as f32 * LONGER)
+    // SAFETY: both sides are the caller's and of one length.
+    let by_kernel = |from: &[u8], to: &mut [u8]| unsafe {
+        read(
+            std::process::id() as i32,
+            from.as_ptr() as u64,
+            to.as_mut_ptr(),
+            to.len(),
+        )
+    };
+    let by_itself = |from: &[u8], to: &mut [u8]| {
+        to.copy_from_slice(std::hint::black_box(from));
+        Ok(())
+    };
+    Pace {
+        kernel: least(by_kernel) * LONGER,
+        own: least(by_itself) * FARTHER,
+    }
 }
 
 /// Lets `tracer` and its descendants (our launcher and so all ranks) read this process where the
@@ -153,7 +181,11 @@ mod tests {
         }
         .unwrap();
         let took = (clock::nanoseconds() - begin) as f32 / to.len() as f32;
-        assert!(pace > 0.001 && pace < took, "{pace} and {took} ns a byte");
+        assert!(
+            pace.kernel > 0.001 && pace.kernel < took,
+            "{pace:?} and {took} ns a byte"
+        );
+        assert!(pace.own > 0.001 && pace.own < 1.0, "{pace:?}");
         assert!(from == to);
     }
 }
