@@ -196,6 +196,12 @@ impl<B: Bytes> Channel<B> {
         if !may || !out.shuttles.takes(len) {
             return Ok(false);
         }
+        if len as u64 <= self.settings.shuttle_alone {
+            let (came, gone) = (self.rings[to as usize].consumed().0, out.producer.pushed().0);
+            if out.shuttles.amid_window(came, gone) {
+                return Ok(false);
+            }
+        }
         let slots = (len as u32).div_ceil(part);
         out.producer.has_slots(slots).map_err(|Junk| Fault { from: to })
     }

@@ -386,7 +386,8 @@ impl Choice {
         match way {
             Way::Cells => least_by_cells(self.two_copies, both),
             Way::Pull => self.one_copy,
-            Way::Join => self.one_copy / 2.0,
+            // Where both send, each has a message of its own to copy.
+            Way::Join => self.one_copy / 2.0 * (1 + both as u8) as f32,
         }
     }
 }

@@ -20,6 +20,11 @@ pub const SHUTTLES: usize = 2;
 /// Which of a pair's shuttles: 0 is the one that the lower rank begins with.
 pub type Number = u8;
 
+/// Records that a rank sends for one message or two; more, before anything has come back, are a window's.
+const FEW: u32 = 12;
+/// Times that so few have gone between what came from there, after which its messages are no window's any more.
+const TURNS: u8 = 4;
+
 /// Where a pair's shuttles lie.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
@@ -41,6 +46,10 @@ pub struct Shuttles {
     count: u8,
     /// Bytes sent away so far, modulo 2^32.
     gone: u32,
+    /// Records that had come and gone when the last of them came, as far as [`Shuttles::amid_window`] was told.
+    turn: (u32, u32),
+    /// Turns of few records, one after the other, up to [`TURNS`].
+    short: u8,
 }
 
 impl Shuttles {
@@ -55,7 +64,22 @@ impl Shuttles {
             here: [own; SHUTTLES],
             count: (place.bytes > 0).into(),
             gone: 0,
+            turn: (0, 0),
+            short: TURNS,
         }
+    }
+
+    /// Whether this rank sends many messages at a time, or did so a few turns ago, now that so many records have come from the other
+    /// one and gone there. Such messages had better go by the ring, where one rank can write while the other reads: windows of 16
+    /// KiB both ways, the first message of which took a shuttle, made a third of the bandwidth on Zen 3.
+    #[inline]
+    pub fn amid_window(&mut self, came: u32, gone: u32) -> bool {
+        let few = gone.wrapping_sub(self.turn.1) <= FEW;
+        if came != self.turn.0 || !few {
+            self.short = if few { TURNS.min(self.short + 1) } else { 0 };
+            self.turn = (came, if came != self.turn.0 { gone } else { self.turn.1 });
+        }
+        self.short < TURNS
     }
 
     /// Whether a message of `len` bytes can go by a shuttle now.
@@ -129,6 +153,29 @@ mod tests {
 
     fn memory() -> [Vec<u8>; SHUTTLES] {
         [vec![0; BYTES], vec![0; BYTES]]
+    }
+
+    #[test]
+    fn who_sends_many_messages_before_anything_comes_sends_windows_until_a_few_turns_later() {
+        let memory = memory();
+        let [mut low, _] = ends(&memory);
+        let (mut came, mut gone) = (u32::MAX - 2, u32::MAX - 20);
+        let mut turn = |few: u32| {
+            came = came.wrapping_add(1);
+            let asked = (0..few).map(|_| {
+                let amid = low.amid_window(came, gone);
+                gone = gone.wrapping_add(1);
+                amid
+            });
+            asked.filter(|&amid| amid).count() as u32
+        };
+        turn(1);
+        assert_eq!((0..9).map(|_| turn(2)).skip(4).sum::<u32>(), 0, "turns about");
+        assert_eq!(turn(40), 40 - FEW - 1, "a window");
+        // The window's length is seen in the first of these.
+        assert_eq!([turn(2), turn(2), turn(1), turn(1), turn(1), turn(1)], [2, 2, 1, 1, 0, 0]);
+        assert_eq!(turn(FEW), 0);
+        assert!(turn(FEW + 2) > 0 && turn(1) == 1);
     }
 
     #[test]

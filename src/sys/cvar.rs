@@ -112,6 +112,8 @@ cvars! {
         "bytes from which a message in a row goes that way rather than through the pair's ring";
     shuttle_own "SHUTTLE_OWN" 16384 0..=1073741824
         "bytes up to which the receiver of a message that has come that way fetches its lines for writing; unless it is set, 0 on processors of Intel, where that loses";
+    shuttle_alone "SHUTTLE_ALONE" 32768 0..=1073741824
+        "bytes up to which a message does not go that way where many are sent before anything comes from there, or were a few turns before; 0: all go";
     stream_min "STREAM_MIN" 2048 0..=1073741824
         "bytes from which what is copied into memory that others read goes past the caches (non-temporal stores) where the writer needs less than two fifths of the time so; 0: never";
     demote_max "DEMOTE_MAX" 512 0..=1073741824
