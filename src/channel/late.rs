@@ -9,6 +9,7 @@
 
 use super::packet::{Record, Way};
 use super::{Bytes, Channel, Fault};
+use crate::shm::pool::CELL;
 use crate::shm::profile::What;
 use crate::sys::cvar::Settings;
 
@@ -66,7 +67,7 @@ impl Lateness {
     }
 }
 
-/// Up to so many times `NEARMPI_OFFER_MIN` go without an offer where they go in parts and the ring has room.
+/// Up to so many times `NEARMPI_OFFER_MIN` go without an offer where the ring or the cells have room.
 pub const AT_ONCE: usize = 4;
 
 impl<B: Bytes> Channel<B> {
@@ -110,15 +111,19 @@ impl<B: Bytes> Channel<B> {
         }
     }
 
-    /// Whether a message that could wait goes by value in parts all the same, which saves the answer to an offer: if a shuttle or the
-    /// ring has room for all of it, so that its sender need not wait for a late receiver, and those before it have been read.
+    /// Whether a message that could wait goes by value all the same, which saves the answer to an offer: if a shuttle, the ring or,
+    /// where ranks share CPUs and an answer takes two changes of place, the cells have room for all of it, so that its sender need not
+    /// wait for a late receiver, and those before it have been read.
     /// In a window of messages the answers come while others are copied, and one copy is less work than two.
     fn goes_at_once(&mut self, to: u32, (len, in_a_row): (usize, bool), offer_min: usize) -> bool {
         if self.goes_by_shuttle(to, len, in_a_row) {
             return true;
         }
-        if self.part == 0 || len > offer_min.saturating_mul(AT_ONCE) {
+        if len > offer_min.saturating_mul(AT_ONCE) {
             return false;
+        }
+        if self.part == 0 {
+            return self.out[to as usize].messages.is_empty() && self.pool.is_whole(len.div_ceil(CELL));
         }
         let part = self.part_of(len, in_a_row) as u32;
         let out = &mut self.out[to as usize];
@@ -209,6 +214,29 @@ mod tests {
         assert_eq!(sender.plan(1, &message), None);
         assert_eq!(sender.send(1, 5, &message, 0), Ok(super::super::outgoing::Sent::Done));
         assert!(sender.plan(1, &message).is_some());
+    }
+
+    #[test]
+    fn where_ranks_share_cpus_a_long_message_goes_at_once_if_receivers_hold_no_cell() {
+        let (mut sender, mut receiver) = channels();
+        (sender.settings.way, sender.part) = (1, 0);
+        let mut bytes = vec![1u8; 300_000];
+        let at = bytes.as_mut_ptr();
+        let (long, longer) = (Plain(at, 100_000), Plain(at, 300_000));
+        assert!(sender.plan(1, &longer).is_some());
+        assert_eq!(sender.plan(1, &long), None);
+        assert_eq!(sender.send(1, 5, &long, 0), Ok(super::super::outgoing::Sent::Done));
+        assert!(sender.plan(1, &long).is_some(), "nothing has been read");
+        let mut read = 0;
+        while let Some(arrival) = receiver.poll(None).unwrap() {
+            let Arrival::Portion { from, portion, .. } = arrival else {
+                panic!("{arrival:?}");
+            };
+            receiver.empty_cells(from, &portion, |_, _, len| read += len);
+            receiver.consume(from);
+        }
+        assert_eq!(read, 100_000);
+        assert_eq!(sender.plan(1, &long), None, "all has");
     }
 
     #[test]

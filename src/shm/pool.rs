@@ -124,6 +124,14 @@ impl Pool {
         latest != Some(&name) || self.place.mark(name).load(Ordering::Acquire) == generation(name)
     }
 
+    /// Whether there are `count` cells, and receivers have given all back.
+    pub fn is_whole(&mut self, count: usize) -> bool {
+        if !self.used.is_empty() {
+            self.sweep();
+        }
+        self.used.is_empty() && count <= self.most
+    }
+
     /// A cell that a receiver has given back, or one that was never used.
     fn find(&mut self) -> Option<u16> {
         self.sweep();

@@ -173,7 +173,10 @@ mod tests {
         assert_eq!((0..9).map(|_| turn(2)).skip(4).sum::<u32>(), 0, "turns about");
         assert_eq!(turn(40), 40 - FEW - 1, "a window");
         // The window's length is seen in the first of these.
-        assert_eq!([turn(2), turn(2), turn(1), turn(1), turn(1), turn(1)], [2, 2, 1, 1, 0, 0]);
+        assert_eq!(
+            [turn(2), turn(2), turn(1), turn(1), turn(1), turn(1)],
+            [2, 2, 1, 1, 0, 0]
+        );
         assert_eq!(turn(FEW), 0);
         assert!(turn(FEW + 2) > 0 && turn(1) == 1);
     }
