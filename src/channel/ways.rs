@@ -11,7 +11,7 @@
 //!  first epoch (not counted) -> trial: the ways in turn, up to three rounds, fewer and fewer -> settled for a while
 //!                                 ^--------------------------------------------------------------'
 //! ```
-//! What goes by value is under way until its receiver has read it, as far as the ring's credit tells. A way that one copy's least time, as
+//! What goes by value is under way until its receiver has read it, as far as the ring's credit tells. A way that a copy's least time, as
 //! measured within this process, rules out is not tried. The first messages after a change of ways are not counted: in caches that another way has filled each way is slow.
 //! A way replaces the one in use only if it is clearly better. Trials get rarer while they change nothing, the sooner the less
 //! the others were near. Where many messages are under way at a time an epoch is all of them, and says as much as several short
