@@ -186,6 +186,20 @@ mod tests {
     use crate::sys::cma::Pace;
 
     #[test]
+    fn short_messages_of_a_window_do_not_go_by_shuttle() {
+        let (mut low, _high) = channels();
+        let mut bytes = [1; 8];
+        let goes = |low: &mut Channel<Plain>| [20_000, 40_000].map(|len| low.goes_by_shuttle(1, len, true));
+        assert_eq!(goes(&mut low), [true; 2]);
+        for _ in 0..20 {
+            assert_eq!(low.send(1, 5, &Plain(bytes.as_mut_ptr(), 8), 0), Ok(Sent::Done));
+        }
+        assert_eq!(goes(&mut low), [false, true]);
+        low.settings.shuttle_alone = 0;
+        assert_eq!(goes(&mut low), [true; 2]);
+    }
+
+    #[test]
     fn a_long_message_goes_by_shuttle_once_as_much_has_gone_as_its_pages_cost() {
         let (mut low, _high) = channels();
         let mut bytes = vec![1u8; 3 << 20];
