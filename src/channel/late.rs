@@ -112,8 +112,8 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Whether a message that could wait goes by value all the same, which saves the answer to an offer: if a shuttle, the ring or,
-    /// where ranks share CPUs and an answer takes two changes of place, the cells have room for all of it, so that its sender need not
-    /// wait for a late receiver, and those before it have been read.
+    /// instead of that, the cells have room for all of it, so that its sender need not wait for a late receiver, and those before it have
+    /// been read. (Where ranks share CPUs an answer takes two changes of place.)
     /// In a window of messages the answers come while others are copied, and one copy is less work than two.
     fn goes_at_once(&mut self, to: u32, (len, in_a_row): (usize, bool), offer_min: usize) -> bool {
         if self.goes_by_shuttle(to, len, in_a_row) {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn where_ranks_share_cpus_a_long_message_goes_at_once_if_receivers_hold_no_cell() {
+    fn a_long_message_goes_by_cells_at_once_if_receivers_hold_none() {
         let (mut sender, mut receiver) = channels();
         (sender.settings.way, sender.part) = (1, 0);
         let mut bytes = vec![1u8; 300_000];

@@ -11,8 +11,7 @@ use super::ways::{self, Choice};
 use super::{Bytes, Channel};
 use crate::shm::pool::Name;
 use crate::shm::profile::What;
-use crate::sys::cma;
-use crate::sys::{clock, cpu, topology};
+use crate::sys::{clock, cma, cpu, topology};
 use std::sync::atomic::Ordering;
 
 /// A shuttle's first bytes, whose pages are made for whatever comes.

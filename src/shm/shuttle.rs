@@ -74,10 +74,14 @@ impl Shuttles {
     /// KiB both ways, the first message of which took a shuttle, made a third of the bandwidth on Zen 3.
     #[inline]
     pub fn amid_window(&mut self, came: u32, gone: u32) -> bool {
-        let few = gone.wrapping_sub(self.turn.1) <= FEW;
-        if came != self.turn.0 || !few {
-            self.short = if few { TURNS.min(self.short + 1) } else { 0 };
-            self.turn = (came, if came != self.turn.0 { gone } else { self.turn.1 });
+        let turns = came != self.turn.0;
+        if gone.wrapping_sub(self.turn.1) > FEW {
+            self.short = 0;
+        } else if turns {
+            self.short = TURNS.min(self.short + 1);
+        }
+        if turns {
+            self.turn = (came, gone);
         }
         self.short < TURNS
     }

@@ -73,7 +73,7 @@ cvars! {
     one_copy_min "ONE_COPY_MIN" 32768 1..=1073741824
         "bytes from which a message in a row may be copied once rather than twice, a blocking send or one to a rank that sends as long ones from half of it; which is better is learnt";
     offer_min "OFFER_MIN" 65536 1..=1073741824
-        "bytes from which a message waits in the sender's memory until its receive is posted, even if it will go through cells; four times that if the ring has room for it in parts, or, where ranks share CPUs, if receivers have given all cells back";
+        "bytes from which a message waits in the sender's memory until its receive is posted, even if it will go through cells; four times that if the ring has room for it in parts, or, where it goes through cells, if receivers have given all of them back";
     way "WAY" 0 0..=4
         "how large messages travel: 1 through cells, 2 read by the receiver, 3 copied by both sides, 4 by length alone; 0: learnt for each destination";
     direct_min "DIRECT_MIN" 16384 0..=1073741824
@@ -121,7 +121,7 @@ cvars! {
     fetch_max "FETCH_MAX" 2048 0..=1048576
         "bytes up to which a message in the ring that was waited for is fetched all at once, with room for an answer of its size; 0: none";
     fetch_ahead "FETCH_AHEAD" 4096 0..=1048576
-        "bytes that a copy of 4 KiB and more out of memory that another rank has written, or into a shuttle, fetches before it needs them; 0: none; unless it is set, 0 on processors that are not of Intel, where that loses";
+        "bytes that a copy of 4 KiB and more out of memory that another rank has written, or into a shuttle, fetches before it needs them; 0: none; unless it is set, 0 on processors that are not Intel's: on AMD's Zen 3 that loses";
     ask_max "ASK_MAX" 32768 0..=1073741824
         "bytes up to which a synchronous message goes by value, and its receiver answers when a receive has it (at most RING_MAX); longer ones are offered";
     cells "CELLS" 0 0..=128

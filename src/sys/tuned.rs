@@ -71,7 +71,7 @@ pub fn hardware() -> String {
 }
 
 /// The value of a control variable that this kind of processor asks for where nobody says otherwise (docs/measured.md, "Fetched ahead"):
-/// Intel's lose by reading a shuttle's lines for writing, all others by fetching lines ahead of a copy.
+/// Intel's lose by reading a shuttle's lines for writing, AMD's Zen 3 by fetching lines ahead of a copy, and on others that is not measured.
 pub fn of_processor(variable: &str) -> Option<String> {
     #[allow(unused_unsafe)]
     // SAFETY: every x86-64 processor has leaf 0, its maker's name.
