@@ -182,6 +182,19 @@ mod tests {
 
     #[cfg(not(loom))]
     #[test]
+    fn a_pool_is_whole_while_receivers_hold_none_of_its_cells() {
+        let (_heap, place) = heap();
+        // SAFETY: the heap outlives the pool, its only owner.
+        let mut pool = unsafe { Pool::new(place, 4) };
+        assert!(pool.is_whole(4) && !pool.is_whole(5));
+        let (name, _) = pool.take().unwrap();
+        assert!(!pool.is_whole(1));
+        place.release(name);
+        assert!(pool.is_whole(4));
+    }
+
+    #[cfg(not(loom))]
+    #[test]
     fn a_swept_cell_is_one_that_its_receiver_released() {
         let (_heap, place) = heap();
         // SAFETY: `_heap` outlives the pool, its only one.

@@ -70,8 +70,8 @@ impl Shuttles {
     }
 
     /// Whether this rank sends many messages at a time, or did so a few turns ago, now that so many records have come from the other
-    /// one and gone there. Such messages had better go by the ring, where one rank can write while the other reads: windows of 16
-    /// KiB both ways, the first message of which took a shuttle, made a third of the bandwidth on Zen 3.
+    /// one and gone there. Such messages had better go by the ring: windows of 16 KiB both ways, the first message of which
+    /// took a shuttle, made less than half of the bandwidth on Zen 3 (docs/measured.md, "Shuttles").
     #[inline]
     pub fn amid_window(&mut self, came: u32, gone: u32) -> bool {
         let turns = came != self.turn.0;

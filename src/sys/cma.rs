@@ -45,7 +45,7 @@ pub enum Direction {
 }
 
 /// Bytes of a copy whose time is taken, how many of them, how much less a byte of a long one takes the kernel, and how much more one
-/// takes that another CPU has written.
+/// takes at least that another CPU has written (1.4 to 2.2 times as much on Zen 3).
 const SAMPLE: usize = 32 << 10;
 const SAMPLES: u32 = 8;
 const LONGER: f32 = 0.7;

@@ -456,6 +456,30 @@ fn cells_are_tried_where_the_kernel_copies_more_slowly_than_two_ranks_do() {
 }
 
 #[test]
+fn both_sides_are_no_quicker_than_one_where_two_ranks_send_each_other() {
+    // By cells a byte takes 0.06 ns; one copy takes 0.08 at least, of which each rank has a whole one to make.
+    let tried = |both| {
+        let (mut ways, mut clock, len) = (Ways::between(0, 1), 0, 1 << 17);
+        let choice = Choice {
+            open: 0b101,
+            one_copy: 0.08,
+            ..ALL
+        };
+        let mut tried = false;
+        for _ in 0..100 {
+            let way = ways.choose(len, choice, |_| 0, || clock);
+            tried |= way == Way::Join;
+            clock += 7_900;
+            if both {
+                ways.came(len, way);
+            }
+        }
+        tried
+    };
+    assert_eq!([false, true].map(tried), [true, false]);
+}
+
+#[test]
 fn what_nothing_was_compared_with_costs_what_it_took_afterwards() {
     let (len, costs) = (1 << 17, [60_000, 7_900, 7_900]);
     let mut ways = Ways::between(0, 1);
