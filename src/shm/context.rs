@@ -44,11 +44,11 @@ impl Context {
         self.before.load(Ordering::Relaxed)
     }
 
-    /// A holder lets go, after `turns` turns in this life.
-    pub fn release(&self, turns: u64) {
+    /// A holder lets go, after `turns` turns in this life; true: it was the last one.
+    pub fn release(&self, turns: u64) -> bool {
         let reached = self.turns_before().wrapping_add(turns);
         self.reached.fetch_max(reached, Ordering::Relaxed);
-        self.holders.fetch_sub(1, Ordering::AcqRel);
+        self.holders.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
 

@@ -49,6 +49,8 @@ struct JobHeader {
     /// Deaths and revoked communicators.
     events: AtomicU32,
     next_context: AtomicU32,
+    /// No context from [`REUSED`] up to this one is free, as far as is known.
+    full_below: AtomicU32,
     /// 1: ranks count for a profile.
     profiled: AtomicU32,
     /// No other job's number.
@@ -491,13 +493,25 @@ impl Segment {
     }
 
     /// Claims a free communicator context with `holders` holders; `None` when all are taken. A freed one is not used
-    /// again at once, yet programs with few communicators at a time touch few boards.
+    /// again at once, yet programs with few communicators at a time touch few boards. Where many are held, the search
+    /// leaves those out that the last one passed.
     pub fn claim_context(&self, holders: u32) -> Option<u16> {
-        let start = self.header().next_context.fetch_add(1, Ordering::Relaxed) % REUSED;
-        (0..CONTEXTS as u32)
-            .map(|step| (start.wrapping_add(step) % CONTEXTS as u32) as u16)
+        let start = self.header().next_context.fetch_add(1, Ordering::Relaxed);
+        let full_below = &self.header().full_below;
+        let passed = full_below.load(Ordering::Relaxed).clamp(REUSED, CONTEXTS as u32);
+        (0..REUSED)
+            .map(|step| start.wrapping_add(step) % REUSED)
+            .chain(passed..CONTEXTS as u32)
+            // What another rank has freed meanwhile.
+            .chain(REUSED..passed)
+            .map(|context| context as u16)
             .find(|&context| self.context(context).claim(holders))
-            .inspect(|&context| self.fate(context).begin())
+            .inspect(|&context| {
+                if u32::from(context) >= REUSED {
+                    full_below.store(u32::from(context) + 1, Ordering::Relaxed);
+                }
+                self.fate(context).begin();
+            })
     }
 
     /// Claims a free context for a persistent operation, with a `wide` room or a narrow one; `None` when all are taken.
@@ -519,7 +533,11 @@ impl Segment {
     /// One holder lets go of `context`, after `turns` of collective operations in this life of it; the
     /// last one frees it.
     pub fn release_context(&self, context: u16, turns: u64) {
-        self.context(context).release(turns);
+        if self.context(context).release(turns) && u32::from(context) >= REUSED {
+            self.header()
+                .full_below
+                .fetch_min(u32::from(context), Ordering::Relaxed);
+        }
     }
 
     fn context(&self, context: u16) -> &Context {

@@ -42,6 +42,25 @@ fn another_file_is_refused() {
 }
 
 #[test]
+fn contexts_that_many_hold_are_claimed_in_turn_and_the_lowest_freed_one_first() {
+    let segment = Segment::private(2, 2).unwrap();
+    let reused = u16::try_from(REUSED).unwrap();
+    let claim = || segment.claim_context(1).unwrap();
+    let few: Vec<u16> = (2..reused).map(|_| claim()).collect();
+    assert!(few.iter().all(|&context| context < reused));
+    assert_eq!(
+        [claim(), claim(), claim(), claim()],
+        [0, 1, 2, 3].map(|above| reused + above)
+    );
+    for freed in [reused + 3, reused + 1] {
+        segment.release_context(freed, 0);
+    }
+    assert_eq!([claim(), claim(), claim()], [1, 3, 4].map(|above| reused + above));
+    segment.release_context(few[7], 0);
+    assert_eq!([claim(), claim()], [few[7], reused + 5]);
+}
+
+#[test]
 fn a_context_is_free_again_when_its_last_holder_lets_go() {
     let segment = Segment::private(2, 2).unwrap();
     let first = segment.claim_context(2).unwrap();
