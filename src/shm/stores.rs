@@ -141,7 +141,7 @@ unsafe fn store(streaming: bool, from: *const u8, to: *mut u8, len: usize) {
     unsafe {
         match streaming {
             true => copy::streaming(from, to, len),
-            false => std::ptr::copy_nonoverlapping(from, to, len),
+            false => copy::many(from, to, len),
         }
     }
 }

@@ -4,7 +4,8 @@
 //! Cross-memory attach: one copy between two address spaces (process_vm_readv(2), process_vm_writev(2)).
 #![allow(unsafe_code)]
 
-use super::clock;
+use super::pages::PAGE;
+use super::{clock, copy};
 use std::io;
 
 /// Most bytes one call is asked for; the kernel itself stops at 0x7ffff000.
@@ -51,6 +52,10 @@ const SAMPLES: u32 = 8;
 const LONGER: f32 = 0.7;
 const FARTHER: f32 = 1.3;
 
+/// Bytes that go [`aside`] at a time, and from which a stretch does.
+const ASIDE: usize = 32 << 10;
+const ASIDE_LEAST: usize = 8 << 10;
+
 /// Stretches per call; the kernel takes 1024 (IOV_MAX), but past some dozens the calls no longer count.
 const STRETCHES: usize = 64;
 
@@ -63,6 +68,12 @@ const STRETCHES: usize = 64;
 /// # Safety
 /// `local` is readable and, for [`Direction::Read`], writable for the sum of all lengths.
 pub unsafe fn transfer(pid: i32, direction: Direction, local: *mut u8, stretches: &[(u64, usize)]) -> io::Result<()> {
+    if let [(remote, len)] = *stretches
+        && goes_aside(direction, local.addr(), remote as usize, len)
+    {
+        // SAFETY: the caller's promise.
+        return unsafe { aside(pid, direction, local, remote, len) };
+    }
     const NOTHING: libc::iovec = libc::iovec {
         iov_base: std::ptr::null_mut(),
         iov_len: 0,
@@ -109,6 +120,44 @@ pub unsafe fn transfer(pid: i32, direction: Direction, local: *mut u8, stretches
             (index, inside) = (index + 1, 0);
         }
         inside += moved;
+    }
+    Ok(())
+}
+
+/// Whether a second copy of our own costs less than the kernel's alone: where its string instructions stumble over places
+/// [`copy::just_behind`], on AMD's processors from Zen 3 on (1.6 GB/s instead of 9; those that know SSE4a and VAES).
+fn goes_aside(direction: Direction, local: usize, remote: usize, len: usize) -> bool {
+    let behind = match direction {
+        Direction::Read => copy::just_behind(remote, local),
+        Direction::Write => copy::just_behind(local, remote),
+    };
+    behind
+        && len >= ASIDE_LEAST
+        && std::arch::is_x86_feature_detected!("sse4a")
+        && std::arch::is_x86_feature_detected!("vaes")
+}
+
+/// As [`transfer`], through memory of our own that lies in its page as the other side does.
+///
+/// # Safety
+/// As [`transfer`].
+unsafe fn aside(pid: i32, direction: Direction, local: *mut u8, remote: u64, len: usize) -> io::Result<()> {
+    let mut room = Vec::<u8>::with_capacity(ASIDE + PAGE);
+    let room = room.as_mut_ptr();
+    for at in (0..len).step_by(ASIDE) {
+        let (there, len) = (remote.wrapping_add(at as u64), ASIDE.min(len - at));
+        let shift = (there as usize).wrapping_sub(room.addr()) % PAGE;
+        // SAFETY: `room` has a page for the shift, and ASIDE bytes; the caller's promise for `local`.
+        unsafe {
+            let (here, local) = (room.add(shift), local.add(at));
+            if direction == Direction::Write {
+                copy::bytes(local, here, len);
+            }
+            transfer(pid, direction, here, &[(there, len)])?;
+            if direction == Direction::Read {
+                copy::bytes(here, local, len);
+            }
+        }
     }
     Ok(())
 }
@@ -165,6 +214,33 @@ pub fn allow_reads_by(tracer: i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_goes_aside_arrives_whole_and_nothing_beyond() {
+        let here = std::process::id() as i32;
+        let there: Vec<u8> = (0..100_000u32).map(|at| (at * 7 % 251) as u8 + 1).collect();
+        for len in [1, 4096, ASIDE, ASIDE + 1, 90_000] {
+            let mut local = vec![0u8; 100_000];
+            // SAFETY: both have 64 bytes and `len`.
+            unsafe {
+                let from = there.as_ptr().add(5) as u64;
+                aside(here, Direction::Read, local.as_mut_ptr().add(64), from, len).unwrap();
+            }
+            assert_eq!(local[64..64 + len], there[5..5 + len]);
+            assert!(local[..64].iter().chain(&local[64 + len..]).all(|&byte| byte == 0));
+            let mut back = vec![0u8; 100_000];
+            // SAFETY: as above; `back` is not looked at meanwhile.
+            unsafe {
+                let to = back.as_mut_ptr().add(7) as u64;
+                aside(here, Direction::Write, local.as_mut_ptr().add(64), to, len).unwrap();
+            }
+            assert_eq!(back[7..7 + len], there[5..5 + len]);
+            assert!(back[..7].iter().chain(&back[7 + len..]).all(|&byte| byte == 0));
+        }
+        // SAFETY: nothing is mapped at the first page.
+        let refused = unsafe { aside(here, Direction::Read, vec![0u8; 64].as_mut_ptr(), 8, 64) };
+        assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EFAULT));
+    }
 
     #[test]
     fn the_pace_of_copies_is_a_bound_below_the_times_of_copies() {

@@ -10,6 +10,7 @@
 
 use super::layout::Block;
 use super::wide;
+use crate::sys::copy;
 
 /// A copy between typed memory and packed bytes. `PACK` says the direction.
 #[derive(Clone, Copy)]
@@ -163,7 +164,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise; the branch taken stays within `len`.
     unsafe {
         match len {
-            65.. => to.copy_from_nonoverlapping(from, len),
+            65.. => copy::many(from, to, len),
             33.. => {
                 let (second, third) = (piece::<16>(from, 16), piece::<16>(from, len - 32));
                 ends::<16>(from, to, len);

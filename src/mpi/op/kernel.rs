@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use crate::mpi::datatype::basic::{Basic, OpClass, Repr};
+use crate::sys::copy;
 use half::{bf16, f16};
 
 /// `right[i] = left[i] op right[i]` for `count` elements.
@@ -284,18 +285,18 @@ kernels! {
 unsafe extern "C" fn nothing(_left: *const u8, _right: *mut u8, _count: usize) {}
 
 fn replace(extent: usize) -> Option<Kernel> {
-    unsafe extern "C" fn copy<const LEN: usize>(left: *const u8, right: *mut u8, count: usize) {
+    unsafe extern "C" fn whole<const LEN: usize>(left: *const u8, right: *mut u8, count: usize) {
         // SAFETY: the caller's promise: rows of `count` elements of LEN bytes that do not overlap.
-        unsafe { std::ptr::copy_nonoverlapping(left, right, LEN * count) };
+        unsafe { copy::many(left, right, LEN * count) };
     }
     Some(match extent {
         0 => nothing,
-        1 => copy::<1>,
-        2 => copy::<2>,
-        4 => copy::<4>,
-        8 => copy::<8>,
-        16 => copy::<16>,
-        32 => copy::<32>,
+        1 => whole::<1>,
+        2 => whole::<2>,
+        4 => whole::<4>,
+        8 => whole::<8>,
+        16 => whole::<16>,
+        32 => whole::<32>,
         _ => return None,
     })
 }

@@ -18,6 +18,7 @@ use super::error::Result;
 use super::table::Table;
 use super::world::Hold;
 use crate::fail;
+use crate::sys::copy;
 use kernel::{BUILTINS, Builtin, Kernel};
 use std::ffi::{c_int, c_longlong, c_void};
 use std::rc::Rc;
@@ -185,7 +186,7 @@ impl Op {
             let to = to.wrapping_add(shift);
             // SAFETY: as above.
             unsafe {
-                std::ptr::copy_nonoverlapping(right.wrapping_add(shift), to, count * extent);
+                copy::many(right.wrapping_add(shift), to, count * extent);
                 self.reduce(hold, datatype, handle, left.wrapping_add(shift), to, count)?;
             }
         }

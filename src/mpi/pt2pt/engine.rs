@@ -450,7 +450,7 @@ impl State {
     #[cold]
     fn set_aside(&mut self, from: u32, envelope: Envelope, bytes: &[u8], total: usize) {
         let mut kept = Vec::with_capacity(total);
-        kept.extend_from_slice(bytes);
+        copy::append(&mut kept, bytes);
         let arriving = Rc::new(RefCell::new(Arriving {
             total,
             bytes: kept,
@@ -525,9 +525,7 @@ impl State {
         }
         let copy = |_, data: *const u8, len: usize| {
             // SAFETY: the cell holds `len` bytes until it is released.
-            message
-                .bytes
-                .extend_from_slice(unsafe { std::slice::from_raw_parts(data, len) });
+            copy::append(&mut message.bytes, unsafe { std::slice::from_raw_parts(data, len) });
         };
         self.engine.channel.empty_cells(from, portion, copy);
         self.engine.channel.consume(from);

@@ -26,6 +26,7 @@ use crate::mpi::request::RequestKey;
 use crate::mpi::status::ANY_SOURCE;
 use crate::mpi::world::Hold;
 use crate::sys::cma::Direction;
+use crate::sys::copy;
 use std::rc::Rc;
 
 /// Most bytes that one request moves.
@@ -268,8 +269,8 @@ fn copied(window: &Window, reads: bool, list: &[(u64, usize)], given: &[u8]) -> 
         // SAFETY: the stretch lies in memory that the program exposes; the row has as many bytes.
         unsafe {
             match reads {
-                true => std::ptr::copy_nonoverlapping(there, data.as_mut_ptr().add(position), len),
-                false => std::ptr::copy_nonoverlapping(given.as_ptr().add(position), there, len),
+                true => copy::many(there, data.as_mut_ptr().add(position), len),
+                false => copy::many(given.as_ptr().add(position), there, len),
             }
         }
         position += len;

@@ -19,6 +19,7 @@ use crate::mpi::op::kernel::{self, Builtin, Kernel};
 use crate::mpi::op::{Function, Op};
 use crate::mpi::world::Hold;
 use crate::sys::cma::{self, Direction};
+use crate::sys::copy;
 use std::rc::Rc;
 
 /// Bytes of elements combined in one turn.
@@ -238,7 +239,7 @@ impl Rows {
         for (index, operand) in operands.chunks_exact(len.max(1)).take(2).enumerate() {
             let row = self.row(index);
             // SAFETY: a row has room for `len` bytes, by the caller's call of `new`.
-            unsafe { std::ptr::copy_nonoverlapping(operand.as_ptr(), row, len) };
+            unsafe { copy::many(operand.as_ptr(), row, len) };
         }
     }
 
@@ -316,7 +317,7 @@ pub(super) unsafe fn apply(what: Change, basic: &Basic, runs: &[Run], rows: &mut
         let there = run.address as usize as *mut u8;
         // SAFETY: the caller's promise.
         unsafe {
-            std::ptr::copy_nonoverlapping(there, rows.row(2).wrapping_add(done), span(basic, run.count));
+            copy::many(there, rows.row(2).wrapping_add(done), span(basic, run.count));
             combine(what, basic, rows, done, there, run.count);
         }
         done += run.count * basic.extent;
@@ -333,7 +334,7 @@ fn through(pid: i32, what: Change, basic: &Basic, runs: &[Run], rows: &mut Rows)
         // SAFETY: `near` and the third row from `done` on have room for the run's elements.
         unsafe {
             cma::transfer(pid, Direction::Read, near.as_mut_ptr(), &there)?;
-            std::ptr::copy_nonoverlapping(near.as_ptr(), rows.row(2).wrapping_add(done), there[0].1);
+            copy::many(near.as_ptr(), rows.row(2).wrapping_add(done), there[0].1);
             combine(what, basic, rows, done, near.as_mut_ptr(), run.count);
             if !matches!(what, Change::Combine(Builtin::NoOp)) {
                 cma::transfer(pid, Direction::Write, near.as_mut_ptr(), &there)?;
@@ -364,7 +365,7 @@ unsafe fn combine(what: Change, basic: &Basic, rows: &mut Rows, done: usize, the
             // SAFETY: as above; comparable elements have no gaps.
             unsafe {
                 if std::slice::from_raw_parts(compare, len) == std::slice::from_raw_parts(old, len) {
-                    std::ptr::copy_nonoverlapping(operand, there, len);
+                    copy::many(operand, there, len);
                 }
             }
         }

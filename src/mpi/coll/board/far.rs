@@ -24,7 +24,7 @@ use crate::mpi::world::Hold;
 use crate::shm::board::Verdict;
 use crate::shm::profile::Path;
 use crate::shm::sync::Ordering;
-use crate::sys::clock;
+use crate::sys::{clock, copy};
 use std::cell::Cell;
 
 /// Bytes copied at a time where they go on from there through the cache.
@@ -147,7 +147,7 @@ impl<'a> Turn<'a> {
         hold.tell_awake();
         self.show_marked(hold, entries.len(), true, |sheet| {
             // SAFETY: the sheet is made for the entries.
-            unsafe { std::ptr::copy_nonoverlapping(entries.as_ptr(), sheet.room(), entries.len()) };
+            unsafe { copy::many(entries.as_ptr(), sheet.room(), entries.len()) };
         })
     }
 
@@ -390,7 +390,7 @@ impl<'t, 'a> Reader<'t, 'a> {
             let (first, len) = source.wanted;
             let mut bytes = vec![0; len];
             // SAFETY: `new` has found that the view has them.
-            unsafe { std::ptr::copy_nonoverlapping(source.view.data.wrapping_add(first), bytes.as_mut_ptr(), len) };
+            unsafe { copy::many(source.view.data.wrapping_add(first), bytes.as_mut_ptr(), len) };
             source.kept = Some(bytes);
         }
         let board = self.turn.boards.members[self.turn.boards.me].board;

@@ -15,6 +15,7 @@ use crate::mpi::coll::args::Reduction;
 use crate::mpi::coll::schedule::share;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
+use crate::sys::copy;
 use crate::sys::pages::PAGE;
 
 /// Percent of a copy to scratch memory that showing takes in all where the root reduces beside it, which it can't while it reads.
@@ -64,7 +65,7 @@ impl Elements<'_> {
             };
             if from != right.cast_const() {
                 // SAFETY: `len` bytes at both; `right` is no part of an operand.
-                unsafe { std::ptr::copy_nonoverlapping(from, right, len) };
+                unsafe { copy::many(from, right, len) };
             }
             for rank in (0..last).rev() {
                 let left = match rank == me {
@@ -77,7 +78,7 @@ impl Elements<'_> {
             }
             if !apart {
                 // SAFETY: the operand's elements here are not needed any more, the caller says.
-                unsafe { std::ptr::copy_nonoverlapping(right, target, len) };
+                unsafe { copy::many(right, target, len) };
             }
             done += count;
         }
@@ -240,7 +241,7 @@ pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: im
     let mut room = vec![0u8; len];
     elements.reduce_parts(hold, at, block, room.as_mut_ptr(), true)?;
     // SAFETY: the receive buffer has room for the block.
-    unsafe { std::ptr::copy_nonoverlapping(room.as_ptr(), recv, len) };
+    unsafe { copy::many(room.as_ptr(), recv, len) };
     Ok(())
 }
 
@@ -271,7 +272,7 @@ pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) ->
     let outcome = turn.end(hold, outcome, Some(&offer));
     if last.is_some() && elements.is_in_place() {
         // SAFETY: the receive buffer has room for all elements.
-        unsafe { std::ptr::copy_nonoverlapping(room.as_ptr(), recv, room.len()) };
+        unsafe { copy::many(room.as_ptr(), recv, room.len()) };
     }
     outcome
 }

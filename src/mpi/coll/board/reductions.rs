@@ -14,6 +14,7 @@ use crate::mpi::coll::schedule::share;
 use crate::mpi::error::Result;
 use crate::mpi::op::Function;
 use crate::mpi::world::Hold;
+use crate::sys::copy;
 use std::mem::MaybeUninit;
 
 /// Where each rank reduces a share, pieces are so many times as long: a turn costs as much as taking some 16 KiB from another
@@ -245,7 +246,7 @@ impl<'a> Elements<'a> {
             let mut both = both.map(|data| data.wrapping_add(shift));
             // SAFETY: as above; so many elements have room, and the result of those before lies before the operand of these.
             unsafe {
-                std::ptr::copy_nonoverlapping(both[own], room, count * self.extent);
+                copy::many(both[own], room, count * self.extent);
                 both[own] = room;
                 op.reduce_apart(hold, datatype, handle, both.into(), to.wrapping_add(shift), count)?;
             }
