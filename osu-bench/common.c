@@ -152,15 +152,15 @@ static void settle(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static const char *multiple;
-const Extra thread_level[] = {{"thread-multiple", NULL, "initialize for MPI_THREAD_MULTIPLE", &multiple}, {0}};
+const char *multiple;
 
 void begin(int *argc, char ***argv, const Benchmark *benchmark, int level)
 {
     int provided;
-    for (int i = 1; benchmark->defaults.extra == thread_level && i < *argc; i++) /* needed before MPI knows options */
-        if (!strcmp((*argv)[i], "--thread-multiple"))
-            level = MPI_THREAD_MULTIPLE;
+    for (const Extra *e = benchmark->defaults.extra; e && e->name; e++)
+        for (int i = 1; e->value == &multiple && i < *argc; i++) /* needed before MPI knows options */
+            if (!strcmp((*argv)[i], "--thread-multiple"))
+                level = MPI_THREAD_MULTIPLE;
     running = benchmark;
     program = **argv;
     options = benchmark->defaults;

@@ -33,7 +33,8 @@ typedef struct Extra {
 } Extra;
 
 /* The option that raises the thread level, for those that start with MPI_THREAD_SINGLE. */
-extern const Extra thread_level[];
+#define THREAD_LEVEL {"thread-multiple", NULL, "initialize for MPI_THREAD_MULTIPLE", &multiple}
+extern const char *multiple;
 
 typedef struct {
     const char *title;    /* "MPI Latency Test" */

@@ -42,10 +42,15 @@ static double ping_pong(size_t size)
 
 int main(int argc, char **argv)
 {
+    static const char *behind = "0";
+    static const Extra extra[] = {
+        THREAD_LEVEL,
+        {"behind", "BYTES", "messages come to so many bytes behind the beginning of a page, as with malloc (16)", &behind},
+        {0}};
     static const Benchmark benchmark = {
         "MPI Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixcF",
         {.min = 1, .max = 4 << 20, .iterations = 10000, .iterations_large = 1000, .warmup = 100, .warmup_large = 10,
-         .extra = thread_level}};
+         .extra = extra}};
     begin(&argc, &argv, &benchmark, MPI_THREAD_SINGLE);
     if (ranks != 2) {
         if (rank == 0)
@@ -54,7 +59,8 @@ int main(int argc, char **argv)
         return 1;
     }
     out = buffer(options.max);
-    in = buffer(options.max);
+    size_t shift = (size_t)number(behind, 0);
+    in = (char *)buffer(options.max + shift) + shift;
     for (size_t size = options.min; size <= options.max; size = next_size(size)) {
         MPI_Barrier(MPI_COMM_WORLD);
         double took = ping_pong(size);

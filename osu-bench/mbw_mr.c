@@ -3,8 +3,9 @@
 
 int main(int argc, char **argv)
 {
+    static const Extra extra[] = {THREAD_LEVEL, {0}};
     static const Benchmark benchmark = {
-        "MPI Multiple Bandwidth / Message Rate Test", "", "MPI_CHAR", "mixcWF", {WINDOW_VALUES, .extra = thread_level}};
+        "MPI Multiple Bandwidth / Message Rate Test", "", "MPI_CHAR", "mixcWF", {WINDOW_VALUES, .extra = extra}};
     begin(&argc, &argv, &benchmark, MPI_THREAD_SINGLE);
     int pairs = ranks / 2, idle = rank >= 2 * pairs, sends = rank < pairs, peer = sends ? rank + pairs : rank - pairs;
     if (pairs == 0) {

@@ -53,7 +53,7 @@ const LONGER: f32 = 0.7;
 const FARTHER: f32 = 1.3;
 
 /// Bytes that go [`aside`] at a time, and from which a stretch does.
-const ASIDE: usize = 32 << 10;
+const ASIDE: usize = 96 << 10;
 const ASIDE_LEAST: usize = 8 << 10;
 
 /// Stretches per call; the kernel takes 1024 (IOV_MAX), but past some dozens the calls no longer count.
