@@ -69,6 +69,8 @@ impl Lateness {
 
 /// Up to so many times `NEARMPI_OFFER_MIN` go without an offer where the ring or the cells have room.
 pub const AT_ONCE: usize = 4;
+/// ... and through cells: half of those that a rank has.
+const AT_ONCE_IN_CELLS: usize = 8;
 
 impl<B: Bytes> Channel<B> {
     /// A large message from `from` has found its receive, or has joined a queue of now `queue` unexpected messages.
@@ -119,7 +121,8 @@ impl<B: Bytes> Channel<B> {
         if self.goes_by_shuttle(to, len, in_a_row) {
             return true;
         }
-        if len > offer_min.saturating_mul(AT_ONCE) {
+        let most = if self.part == 0 { AT_ONCE_IN_CELLS } else { AT_ONCE };
+        if len > offer_min.saturating_mul(most) {
             return false;
         }
         if self.part == 0 {

@@ -73,7 +73,7 @@ cvars! {
     one_copy_min "ONE_COPY_MIN" 32768 1..=1073741824
         "bytes from which a message in a row may be copied once rather than twice, a blocking send or one to a rank that sends as long ones from half of it; which is better is learnt";
     offer_min "OFFER_MIN" 65536 1..=1073741824
-        "bytes from which a message waits in the sender's memory until its receive is posted, even if it will go through cells; four times that if the ring has room for it in parts, or, where it goes through cells, if receivers have given all of them back";
+        "bytes from which a message waits in the sender's memory until its receive is posted, even if it will go through cells; four times that if the ring has room for it in parts; eight times that, where it goes through cells, if receivers have given all of them back";
     way "WAY" 0 0..=4
         "how large messages travel: 1 through cells, 2 read by the receiver, 3 copied by both sides, 4 by length alone; 0: learnt for each destination";
     direct_min "DIRECT_MIN" 16384 0..=1073741824
