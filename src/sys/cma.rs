@@ -68,12 +68,28 @@ const STRETCHES: usize = 64;
 /// # Safety
 /// `local` is readable and, for [`Direction::Read`], writable for the sum of all lengths.
 pub unsafe fn transfer(pid: i32, direction: Direction, local: *mut u8, stretches: &[(u64, usize)]) -> io::Result<()> {
-    if let [(remote, len)] = *stretches
-        && goes_aside(direction, local.addr(), remote as usize, len)
-    {
-        // SAFETY: the caller's promise.
-        return unsafe { aside(pid, direction, local, remote, len) };
+    let (mut begun, mut done, mut position) = (0, 0, 0);
+    for (index, &(remote, len)) in stretches.iter().enumerate() {
+        let here = local.wrapping_add(position);
+        if goes_aside(direction, here.addr(), remote as usize, len) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                straight(pid, direction, local.wrapping_add(done), &stretches[begun..index])?;
+                aside(pid, direction, here, remote, len)?;
+            }
+            (begun, done) = (index + 1, position + len);
+        }
+        position += len;
     }
+    // SAFETY: the caller's promise.
+    unsafe { straight(pid, direction, local.wrapping_add(done), &stretches[begun..]) }
+}
+
+/// As [`transfer`], by the kernel alone.
+///
+/// # Safety
+/// As [`transfer`].
+unsafe fn straight(pid: i32, direction: Direction, local: *mut u8, stretches: &[(u64, usize)]) -> io::Result<()> {
     const NOTHING: libc::iovec = libc::iovec {
         iov_base: std::ptr::null_mut(),
         iov_len: 0,
@@ -137,7 +153,7 @@ fn goes_aside(direction: Direction, local: usize, remote: usize, len: usize) -> 
         && std::arch::is_x86_feature_detected!("vaes")
 }
 
-/// As [`transfer`], through memory of our own that lies in its page as the other side does.
+/// As [`straight`], through memory of our own that lies in its page as the other side does.
 ///
 /// # Safety
 /// As [`transfer`].
@@ -153,7 +169,7 @@ unsafe fn aside(pid: i32, direction: Direction, local: *mut u8, remote: u64, len
             if direction == Direction::Write {
                 copy::bytes(local, here, len);
             }
-            transfer(pid, direction, here, &[(there, len)])?;
+            straight(pid, direction, here, &[(there, len)])?;
             if direction == Direction::Read {
                 copy::bytes(here, local, len);
             }
@@ -237,6 +253,25 @@ mod tests {
             assert_eq!(back[7..7 + len], there[5..5 + len]);
             assert!(back[..7].iter().chain(&back[7 + len..]).all(|&byte| byte == 0));
         }
+        // Between stretches that the kernel copies alone, the first and the last of none.
+        let (mut local, at) = (vec![0u8; 4 * ASIDE_LEAST], there.as_ptr() as usize);
+        let (start, least) = (local.as_ptr().align_offset(PAGE) + 16, ASIDE_LEAST as u64);
+        let first = (at + 8192 - at % PAGE) as u64;
+        let stretches = [
+            (7, 0),
+            (first, ASIDE_LEAST),
+            (first + least + 40, 100),
+            (first - 200, 150),
+            (9, 0),
+        ];
+        // SAFETY: both are this test's own, and longer than what is copied.
+        unsafe { transfer(here, Direction::Read, local.as_mut_ptr().add(start), &stretches).unwrap() };
+        let mut end = start;
+        for (remote, len) in stretches.map(|(remote, len)| (remote as usize, len)) {
+            assert!(len == 0 || local[end..end + len] == there[remote - at..remote - at + len]);
+            end += len;
+        }
+        assert!(local[..start].iter().chain(&local[end..]).all(|&byte| byte == 0));
         // SAFETY: nothing is mapped at the first page.
         let refused = unsafe { aside(here, Direction::Read, vec![0u8; 64].as_mut_ptr(), 8, 64) };
         assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EFAULT));
