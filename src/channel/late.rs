@@ -223,10 +223,11 @@ mod tests {
     fn a_long_message_goes_by_cells_at_once_if_receivers_hold_none() {
         let (mut sender, mut receiver) = channels();
         (sender.settings.way, sender.part) = (1, 0);
-        let mut bytes = vec![1u8; 300_000];
+        let mut bytes = vec![1u8; 600_000];
         let at = bytes.as_mut_ptr();
-        let (long, longer) = (Plain(at, 100_000), Plain(at, 300_000));
-        assert!(sender.plan(1, &longer).is_some());
+        let (long, longest) = (Plain(at, 100_000), Plain(at, 8 * 65_536));
+        assert!(sender.plan(1, &Plain(at, longest.1 + 1)).is_some());
+        assert_eq!(sender.plan(1, &longest), None);
         assert_eq!(sender.plan(1, &long), None);
         assert_eq!(sender.send(1, 5, &long, 0), Ok(super::super::outgoing::Sent::Done));
         assert!(sender.plan(1, &long).is_some(), "nothing has been read");
