@@ -9,6 +9,7 @@ use super::pt2pt::buffer;
 use super::types::*;
 use crate::fail;
 use crate::mpi::world::State;
+use crate::sys::copy;
 use std::ffi::{c_char, c_int, c_void};
 
 /// The free part of a pack buffer: where it starts and how many bytes it must have.
@@ -151,7 +152,7 @@ pub unsafe extern "C" fn MPI_Pack_external(
         unsafe { elements.pack(0, packed.as_mut_ptr(), packed.len()) };
         let external = hold.datatypes.get(datatype)?.to_external(&packed);
         // SAFETY: the application's pack buffer has room for `len` bytes, which is what the format needs.
-        unsafe { out.copy_from_nonoverlapping(external.as_ptr(), external.len()) };
+        unsafe { copy::many(external.as_ptr(), out, external.len()) };
         advance(position, end)
     })
 }

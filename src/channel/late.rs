@@ -68,8 +68,8 @@ impl Lateness {
 }
 
 /// Up to so many times `NEARMPI_OFFER_MIN` go without an offer where the ring or the cells have room.
-pub const AT_ONCE: usize = 4;
-/// ... and through cells: half of those that a rank has.
+const AT_ONCE: usize = 4;
+/// ... where it is the cells: with the defaults half of those that a rank has.
 const AT_ONCE_IN_CELLS: usize = 8;
 
 impl<B: Bytes> Channel<B> {

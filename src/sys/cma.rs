@@ -248,22 +248,19 @@ mod tests {
         let here = std::process::id() as i32;
         let there: Vec<u8> = (0..100_000u32).map(|at| (at * 7 % 251) as u8 + 1).collect();
         for len in [1, 4096, ASIDE, ASIDE + 1, 90_000] {
-            let mut local = vec![0u8; 100_000];
-            // SAFETY: both have 64 bytes and `len`.
+            let (mut local, mut back) = (vec![0u8; 100_000], vec![0u8; 100_000]);
+            let (from, to) = (there.as_ptr() as u64 + 5, back.as_mut_ptr() as u64 + 7);
+            // SAFETY: all have 64 bytes and `len`; `back` is not looked at meanwhile.
             unsafe {
-                let from = there.as_ptr().add(5) as u64;
-                aside(here, Direction::Read, local.as_mut_ptr().add(64), from, len).unwrap();
+                let row = local.as_mut_ptr().add(64);
+                aside(here, Direction::Read, row, from, len).unwrap();
+                aside(here, Direction::Write, row, to, len).unwrap();
             }
-            assert_eq!(local[64..64 + len], there[5..5 + len]);
-            assert!(local[..64].iter().chain(&local[64 + len..]).all(|&byte| byte == 0));
-            let mut back = vec![0u8; 100_000];
-            // SAFETY: as above; `back` is not looked at meanwhile.
-            unsafe {
-                let to = back.as_mut_ptr().add(7) as u64;
-                aside(here, Direction::Write, local.as_mut_ptr().add(64), to, len).unwrap();
+            for (place, first) in [(local, 64), (back, 7)] {
+                assert_eq!(place[first..first + len], there[5..5 + len]);
+                let mut beyond = place[..first].iter().chain(&place[first + len..]);
+                assert!(beyond.all(|&byte| byte == 0), "{len} bytes");
             }
-            assert_eq!(back[7..7 + len], there[5..5 + len]);
-            assert!(back[..7].iter().chain(&back[7 + len..]).all(|&byte| byte == 0));
         }
         // Between stretches that the kernel copies alone, the first and the last of none.
         let (mut local, at) = (vec![0u8; 4 * ASIDE_LEAST], there.as_ptr() as usize);

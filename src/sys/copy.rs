@@ -1,7 +1,7 @@
 //! # Safety
 //! Copies between regions that the callers own.
 //!
-//! Copies of a few bytes without a call, copies that fetch ahead the lines that lie in another CPU's caches, and copies that leave
+//! Copies of a few bytes without a call, of many past what string instructions stumble over, copies that fetch ahead the lines that lie in another CPU's caches, and copies that leave
 //! the caches alone.
 #![allow(unsafe_code)]
 

@@ -58,6 +58,12 @@ fn contexts_that_many_hold_are_claimed_in_turn_and_the_lowest_freed_one_first() 
     assert_eq!([claim(), claim(), claim()], [1, 3, 4].map(|above| reused + above));
     segment.release_context(few[7], 0);
     assert_eq!([claim(), claim()], [few[7], reused + 5]);
+    // What is passed is not searched again, unless nothing else is free.
+    let passed = &segment.header().full_below;
+    assert_eq!(passed.load(Ordering::Relaxed), u32::from(reused) + 6);
+    segment.release_context(reused + 2, 0);
+    passed.store(CONTEXTS as u32, Ordering::Relaxed);
+    assert_eq!(claim(), reused + 2);
 }
 
 #[test]
