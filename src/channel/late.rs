@@ -68,7 +68,7 @@ impl Lateness {
 }
 
 /// Up to so many times `NEARMPI_OFFER_MIN` go without an offer where the ring or the cells have room.
-const AT_ONCE: usize = 4;
+pub const AT_ONCE: usize = 4;
 /// ... where it is the cells: with the defaults half of those that a rank has.
 const AT_ONCE_IN_CELLS: usize = 8;
 
