@@ -3,6 +3,34 @@
    What is only untidy is told with NEARMPI_CHECK, which a second argument sets. */
 #include "check.h"
 
+/* A rank that has more or less for itself than it takes is told so before anybody has waited for it. */
+static void own_blocks(void)
+{
+    int from[64] = {0}, to[64], two[8], four[8], at[8], bytes[8];
+    MPI_Datatype ints[8];
+    MPI_Request request;
+    for (int rank = 0; rank < 8; rank++) {
+        two[rank] = 2, four[rank] = 4, at[rank] = 4 * rank, bytes[rank] = 16 * rank;
+        ints[rank] = MPI_INT;
+    }
+    MPI_Comm comm = MPI_COMM_WORLD;
+    for (int less = 0; less < 2; less++) {
+        int sends = less ? 2 : 4, takes = less ? 4 : 2, *send = less ? two : four, *take = less ? four : two;
+        int class = less ? MPI_ERR_OTHER : MPI_ERR_TRUNCATE;
+        FAILS(class, MPI_Allgather(from, sends, MPI_INT, to, takes, MPI_INT, comm));
+        FAILS(class, MPI_Iallgather(from, sends, MPI_INT, to, takes, MPI_INT, comm, &request));
+        FAILS(class, MPI_Allgather_init(from, sends, MPI_INT, to, takes, MPI_INT, comm, MPI_INFO_NULL, &request));
+        FAILS(class, MPI_Allgatherv(from, sends, MPI_INT, to, take, at, MPI_INT, comm));
+        FAILS(class, MPI_Alltoall(from, sends, MPI_INT, to, takes, MPI_INT, comm));
+        FAILS(class, MPI_Alltoallv(from, send, at, MPI_INT, to, take, at, MPI_INT, comm));
+        FAILS(class, MPI_Alltoallw(from, send, bytes, ints, to, take, bytes, ints, comm));
+        FAILS(class, MPI_Gather(from, sends, MPI_INT, to, takes, MPI_INT, 0, MPI_COMM_SELF));
+        FAILS(class, MPI_Gatherv(from, sends, MPI_INT, to, take, at, MPI_INT, 0, MPI_COMM_SELF));
+        FAILS(class, MPI_Scatter(from, sends, MPI_INT, to, takes, MPI_INT, 0, MPI_COMM_SELF));
+        FAILS(class, MPI_Scatterv(from, send, at, MPI_INT, to, takes, MPI_INT, 0, MPI_COMM_SELF));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "none";
@@ -12,8 +40,13 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    my_rank = rank;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Barrier(MPI_COMM_WORLD);
+    if (!strcmp(what, "own")) {
+        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+        own_blocks();
+    }
     if (!strcmp(what, "receives"))
         MPI_Recv(from, 1, MPI_INT, (rank + 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (!strcmp(what, "sends"))
@@ -30,6 +63,31 @@ int main(int argc, char **argv)
         wrong |= MPI_Allreduce(from, to, 8, rank == 1 ? MPI_UNSIGNED : MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (!strcmp(what, "count"))
         wrong |= MPI_Allreduce(from, to, rank == 1 ? 4 : 8, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Datatype mine = rank == 1 ? MPI_FLOAT : MPI_INT;
+    if (!strcmp(what, "bcast_type"))
+        wrong |= MPI_Bcast(from, 8, mine, 0, MPI_COMM_WORLD);
+    if (!strcmp(what, "gather_type"))
+        wrong |= MPI_Gather(from, 2, mine, to, 2, mine, 0, MPI_COMM_WORLD);
+    if (!strcmp(what, "scatter_type"))
+        wrong |= MPI_Scatter(from, 2, mine, to, 2, mine, 0, MPI_COMM_WORLD);
+    if (!strcmp(what, "allgather_type"))
+        wrong |= MPI_Allgather(from, 2, mine, to, 2, mine, MPI_COMM_WORLD);
+    if (!strcmp(what, "alltoall_type")) {
+        MPI_Request request;
+        wrong |= MPI_Ialltoall(from, 2, mine, to, 2, mine, MPI_COMM_WORLD, &request);
+        wrong |= MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    if (!strcmp(what, "own_type")) /* All ranks alike. */
+        FAILS(MPI_ERR_TYPE, MPI_Allgather(from, 2, MPI_INT, to, 2, MPI_FLOAT, MPI_COMM_WORLD));
+    if (!strcmp(what, "described")) { /* The same values in other words. */
+        MPI_Datatype pair;
+        MPI_Type_contiguous(2, rank == 1 ? MPI_INT : MPI_INT32_T, &pair);
+        MPI_Type_commit(&pair);
+        wrong |= MPI_Bcast(from, rank == 1 ? 1 : 2, rank == 1 ? pair : MPI_INT, 0, MPI_COMM_WORLD);
+        wrong |= MPI_Allgather(from, 1, pair, to, 2, MPI_INT, MPI_COMM_WORLD);
+        wrong |= MPI_Gather(from, 2, MPI_INT, to, 1, pair, 0, MPI_COMM_WORLD);
+        MPI_Type_free(&pair);
+    }
     if (!strcmp(what, "barrier_bcast"))
         wrong |= rank == 1 ? MPI_Barrier(MPI_COMM_WORLD) : MPI_Bcast(from, 8, MPI_INT, 0, MPI_COMM_WORLD);
     if (!strcmp(what, "nonblocking")) {

@@ -12,12 +12,14 @@ use super::edge::*;
 use super::op::op as find_op;
 use super::types::*;
 use crate::fail;
+use crate::mpi::coll::args::check_own;
 use crate::mpi::coll::call::{self, Task};
+use crate::mpi::coll::machine::Element;
 use crate::mpi::coll::plan::{Blocks, Data, Reduction, Root};
 use crate::mpi::coll::signature::Call;
 use crate::mpi::comm::Comm;
 use crate::mpi::datatype::basic::row_size;
-use crate::mpi::pt2pt::persistent;
+use crate::mpi::pt2pt::{persistent, types};
 use crate::mpi::traffic::Gift;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
@@ -305,6 +307,7 @@ fn gather(
     };
     if let (Some(send), Some(recv)) = (&send, &recv) {
         recv.refuse_overlap(send.address, comm.rank, send.is_empty())?;
+        own_block(hold, (send.count, &send.element), recv.block_of(comm.rank).1)?;
     }
     hold.note(|| Gift::to_root(root, send.as_ref().map_or(0, Data::len)));
     Ok(Task::Gather(root, send, recv, regular))
@@ -330,6 +333,7 @@ fn scatter(
     };
     if let (Some(send), Some(recv)) = (&send, &recv) {
         send.refuse_overlap(recv.address, comm.rank, recv.is_empty())?;
+        own_block(hold, send.block_of(comm.rank).1, (recv.count, &recv.element))?;
     }
     if let Some(send) = &send {
         hold.note(|| Gift::blocks(send, 0..comm.peers().size() as i32));
@@ -346,6 +350,7 @@ fn allgather(hold: &Hold, comm: &Rc<Comm>, send: Triple, recv: Blocks) -> Result
     };
     if let Some(send) = send.as_ref().filter(|_| !comm.is_inter()) {
         recv.refuse_overlap(send.address, comm.rank, send.is_empty())?;
+        own_block(hold, (send.count, &send.element), recv.block_of(comm.rank).1)?;
     }
     hold.note(|| match &send {
         Some(send) => Gift::All(send.len()),
@@ -367,8 +372,22 @@ fn alltoall(
     if same.is_some_and(|send| !send.is_empty() && !recv.is_empty()) {
         return aliased();
     }
+    if let Some(send) = send.as_ref().filter(|_| !comm.is_inter()) {
+        own_block(hold, send.block_of(comm.rank).1, recv.block_of(comm.rank).1)?;
+    }
     hold.note(|| Gift::blocks(send.as_ref().unwrap_or(&recv), 0..comm.peers().size() as i32));
     Ok(Task::Alltoall(send, recv))
+}
+
+/// Checks the block that a rank has for itself against its room for it, each a number of elements and their type: that
+/// they have as many bytes, and with `NEARMPI_CHECK` the same types.
+fn own_block(hold: &Hold, sent: (usize, &Element), room: (usize, &Element)) -> Result<()> {
+    let ((count, element), (most, into)) = (sent, room);
+    check_own(count * element.datatype.size(), most * into.datatype.size())?;
+    match hold.is_checking() {
+        true => types::check_own((&element.datatype, count), (&into.datatype, most)),
+        false => Ok(()),
+    }
 }
 
 /// Arguments of a reduction whose result every rank gets.

@@ -187,12 +187,7 @@ impl Blocks {
 
     /// Refuses `other`, which is to be copied to or from this rank's block, if it is that block.
     pub fn refuse_overlap(&self, other: *mut u8, rank: u32, empty: bool) -> Result<()> {
-        let rank = rank as usize;
-        let shift = match &self.places {
-            Places::Regular { count, element } => (rank * count) as isize * element.datatype.extent(),
-            Places::Varying { displs, element, .. } => displs[rank] * element.datatype.extent(),
-            Places::Each { displs, .. } => displs[rank],
-        };
+        let (shift, _) = self.block_of(rank);
         if !empty && same_memory(self.address.wrapping_offset(shift), other) {
             return aliased();
         }

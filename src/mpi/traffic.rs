@@ -1,7 +1,7 @@
 //! What a profiled rank tells about its traffic: whose bytes a message carries, and who has data of whom
 //! after a collective operation, whatever messages its algorithm sends.
 
-use super::coll::plan::{Blocks, Places, Reduction, Root};
+use super::coll::plan::{Blocks, Reduction, Root};
 use super::comm::Comm;
 use super::pt2pt::matching::Envelope;
 use super::pt2pt::partitioned;
@@ -60,18 +60,6 @@ impl Gift {
             .zip(ranks)
             .filter_map(|(index, to)| Some((index, u32::try_from(to).ok()?)));
         Gift::Each(named.map(|(index, to)| (to, blocks.len(index))).collect())
-    }
-}
-
-impl Blocks {
-    /// Bytes of data in block `index`.
-    pub fn len(&self, index: u32) -> usize {
-        let index = index as usize;
-        match &self.places {
-            Places::Regular { count, element } => count * element.datatype.size(),
-            Places::Varying { counts, element, .. } => counts[index] * element.datatype.size(),
-            Places::Each { counts, elements, .. } => counts[index] * elements[index].datatype.size(),
-        }
     }
 }
 

@@ -169,7 +169,7 @@ cvars! {
     numa "NUMA" 1 0..=1
         "1: what a rank owns of the shared memory lies on its own NUMA node; 0: rank 0 touches all of it first, and mpirun binds nobody unless asked";
     check "CHECK" 0 0..=1 job
-        "1: buffers of operations under way must not overlap, and receives name the types that were sent; MPI_Finalize fails when messages were never received or requests never completed, and says which handles were never freed";
+        "1: buffers of operations under way must not overlap, receives name the types that were sent, and all ranks the same in a collective call; MPI_Finalize fails when messages were never received or requests never completed, and says which handles were never freed";
     backtrace "BACKTRACE" 0 0..=1
         "1: a rank that crashes prints the calls under way on standard error";
     debug "DEBUG" 0 0..=5

@@ -4,6 +4,7 @@ use super::machine::Element;
 use super::signature::{Call, Signature};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::datatype::basic::OpClass;
+use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::op::Op;
 use std::rc::Rc;
 
@@ -98,6 +99,22 @@ pub fn reduction_signature(call: Call, reduction: &Reduction) -> Signature {
     Signature::of(call).with(kind).with_op(&reduction.op).with(bytes as u64)
 }
 
+/// Checks that the block which a rank has for itself, of `sent` bytes, is as long as its room for it.
+///
+/// # Errors
+/// `Truncate`: it is longer; `Other`: it is shorter.
+#[inline]
+pub fn check_own(sent: usize, room: usize) -> Result<()> {
+    if sent == room {
+        return Ok(());
+    }
+    let class = if sent > room { Class::Truncate } else { Class::Other };
+    let text = format!(
+        "this rank's block for itself has {sent} bytes, but the room for it {room}: counts are those of one rank's block"
+    );
+    Err(Error::new(class, text))
+}
+
 impl Data {
     /// The data as a message.
     #[inline]
@@ -117,25 +134,36 @@ impl Data {
 }
 
 impl Blocks {
-    /// The block of `rank`.
-    pub fn buffer(&self, rank: u32) -> Buffer {
+    /// The block of `rank`: bytes from the address to its first element; how many elements it has, and their type.
+    pub fn block_of(&self, rank: u32) -> (isize, (usize, &Element)) {
         let rank = rank as usize;
-        let (shift, count, element) = match &self.places {
+        match &self.places {
             Places::Regular { count, element } => {
-                ((rank * count) as isize * element.datatype.extent(), *count, element)
+                ((rank * count) as isize * element.datatype.extent(), (*count, element))
             }
             Places::Varying {
                 counts,
                 displs,
                 element,
-            } => (displs[rank] * element.datatype.extent(), counts[rank], element),
+            } => (displs[rank] * element.datatype.extent(), (counts[rank], element)),
             Places::Each {
                 counts,
                 displs,
                 elements,
-            } => (displs[rank], counts[rank], &elements[rank]),
-        };
+            } => (displs[rank], (counts[rank], &elements[rank])),
+        }
+    }
+
+    /// The block of `rank` as a message.
+    pub fn buffer(&self, rank: u32) -> Buffer {
+        let (shift, (count, element)) = self.block_of(rank);
         Buffer::typed(self.address.wrapping_offset(shift), count, &element.datatype)
+    }
+
+    /// Bytes of data in the block of `rank`.
+    pub fn len(&self, rank: u32) -> usize {
+        let (_, (count, element)) = self.block_of(rank);
+        count * element.datatype.size()
     }
 
     /// Bytes of data in the blocks of `ranks` ranks but that of `one`.

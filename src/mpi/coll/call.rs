@@ -1,7 +1,7 @@
 //! A collective operation that was asked for, with checked arguments: by boards where that is quickest,
 //! else as a schedule.
 
-use super::args::{Blocks, Data, Reduction, Root, reduction_signature};
+use super::args::{Blocks, Data, Places, Reduction, Root, reduction_signature};
 use super::board::reductions::{self, Elements};
 use super::board::started::{self, Plan};
 use super::board::{self, AT_ONCE, Boards, Learns, Where, kept, long, long_reductions, moves, varying};
@@ -12,6 +12,7 @@ use super::{next_started_tag, persistent_tag, plan};
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::engine::CAREFUL;
+use crate::mpi::pt2pt::types;
 use crate::mpi::request::RequestKey;
 use crate::mpi::world::Hold;
 use crate::sys::selection::Operation as What;
@@ -46,9 +47,9 @@ pub enum Task {
 impl Task {
     /// What it says of itself, so that ranks in different calls learn of it; `None` for what goes as a schedule alone.
     #[inline]
-    fn signature(&self) -> Option<Signature> {
+    fn signature(&self, hold: &Hold) -> Option<Signature> {
         let rooted = |call, root: u32| Signature::of(call).with(root.into());
-        Some(match self {
+        let signature = match self {
             Task::Barrier(call) => Signature::of(*call),
             Task::Bcast(Root::Rank(root), data) => bcast_signature(*root, data.len()),
             Task::Reduce(Root::Rank(root), reduction) => {
@@ -63,13 +64,36 @@ impl Task {
             Task::Allgather(..) => Signature::of(Call::Allgather),
             Task::Alltoall(..) => Signature::of(Call::Alltoall),
             _ => return None,
+        };
+        Some(match hold.is_checking() {
+            true => signature.with(self.types()),
+            false => signature,
         })
+    }
+
+    /// A hash of the types in a block of it, where all members of an intracommunicator name the same; 0 where they need not.
+    #[cold]
+    fn types(&self) -> u64 {
+        let of_data = |data: &Data| types::hash(&data.element.datatype, data.count);
+        let of_block = |own: Option<&Data>, blocks: Option<&Blocks>| match (own, blocks.map(|blocks| &blocks.places)) {
+            (Some(data), _) => of_data(data),
+            (None, Some(Places::Regular { count, element })) => types::hash(&element.datatype, *count),
+            _ => 0,
+        };
+        match self {
+            Task::Bcast(_, data) => of_data(data),
+            Task::Gather(_, send, recv, true) => of_block(send.as_ref(), recv.as_ref()),
+            Task::Scatter(_, send, recv, true) => of_block(recv.as_ref(), send.as_ref()),
+            Task::Allgather(_, recv) | Task::Alltoall(_, recv) => of_block(None, Some(recv)),
+            _ => 0,
+        }
     }
 
     /// The schedule that does it.
     pub fn plan(self, hold: &Hold, comm: &Rc<Comm>) -> Operation {
         let case = Case::of(hold, comm);
-        match self {
+        let types = (hold.is_checking() && !comm.is_inter()).then(|| self.types());
+        let mut operation = match self {
             Task::Barrier(call) => plan::barrier(case, comm, call),
             Task::Bcast(root, data) => plan::bcast(case, comm, root, &data),
             Task::Reduce(root, reduction) => plan::reduce(case, comm, root, &reduction),
@@ -83,7 +107,11 @@ impl Task {
             Task::ReduceScatter(reduction, counts) => plan::reduce_scatter(comm, &reduction, &counts),
             Task::Scan(reduction, exclusive) => plan::scan(comm, &reduction, exclusive),
             Task::Planned(operation) => operation,
+        };
+        if let Some(types) = types {
+            operation.signature = operation.signature.with(types);
         }
+        operation
     }
 }
 
@@ -166,7 +194,7 @@ impl Kept {
 /// Bytes that a rank shows at most in a task of `size` ranks, and what the task says of itself; `None` for one that cannot go by
 /// boards without waiting, or that shows nothing. All members decide alike.
 #[inline(always)]
-pub fn shown(task: &Task, size: usize) -> Option<(usize, Signature)> {
+pub fn shown(hold: &Hold, task: &Task, size: usize) -> Option<(usize, Signature)> {
     let shown = match task {
         Task::Barrier(_) => 0,
         Task::Bcast(_, data) => data.len(),
@@ -180,7 +208,7 @@ pub fn shown(task: &Task, size: usize) -> Option<(usize, Signature)> {
         Task::Alltoall(_, recv) => recv.block()?.saturating_mul(size),
         _ => return None,
     };
-    Some((shown, task.signature()?))
+    Some((shown, task.signature(hold)?))
 }
 
 /// The boards of `comm`, if they are open and nothing needs a longer look: no dead rank, no check, no profile.
@@ -234,7 +262,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
     let table = &boards.table;
     let near = table.near;
     let size = comm.size() as usize;
-    let signature = task.signature()?;
+    let signature = task.signature(hold)?;
     let at = |signature| Where {
         comm,
         boards,

@@ -11,6 +11,7 @@
 //! ranks get their messages; the operation then ends with the first error.
 #![allow(unsafe_code)]
 
+use super::args::check_own;
 use super::next_tag;
 use super::schedule::{BYTES, Base, Local, Message, SCRATCH_ALIGN, Schedule, Slice};
 use super::signature::{self, Signature};
@@ -363,12 +364,7 @@ impl Running {
             Local::Copy { from, to } => {
                 let from = operation.buffer(&mut self.scratch, from);
                 let to = operation.buffer(&mut self.scratch, to);
-                if from.len() != to.len() {
-                    let (sent, room) = (from.len(), to.len());
-                    let class = if sent > room { Class::Truncate } else { Class::Other };
-                    let text = format!("a rank's block for itself has {sent} bytes, but the room for it {room}");
-                    return Err(Error::new(class, text));
-                }
+                check_own(from.len(), to.len())?;
                 // SAFETY: both buffers are the operation's while it runs, and a schedule copies
                 // between places that do not overlap.
                 unsafe { copy(&from, &to) };

@@ -6,6 +6,9 @@
 //! pairs notes and messages when they are matched, which is in the order of their sending for equal envelopes, and
 //! compares when the bytes are there. Types that read the same bits count as one, in whichever language they have
 //! their names; `MPI_BYTE` and `MPI_PACKED` go with everything.
+//!
+//! Collective operations need no notes: where all members name the same values, their calls' signatures have a [`hash`] of the
+//! types, in which `MPI_BYTE` goes with itself alone.
 
 use super::engine::fault;
 use super::matching::Envelope;
@@ -159,14 +162,18 @@ impl Row {
 impl Note {
     /// What the buffer of a send holds, if its type is known.
     fn of(buffer: &Buffer) -> Option<Note> {
-        let Layout::Typed { count, datatype } = &buffer.layout else {
-            return None;
-        };
+        match &buffer.layout {
+            Layout::Typed { count, datatype } => Some(Note::of_elements(datatype, *count)),
+            _ => None,
+        }
+    }
+
+    fn of_elements(datatype: &Datatype, count: usize) -> Note {
         let element = datatype.element();
-        Some(Note {
-            row: Row::of(datatype, *count, u64::MAX),
+        Note {
+            row: Row::of(datatype, count, u64::MAX),
             element: element.and_then(|element| BASICS.iter().position(|basic| basic == element)),
-        })
+        }
     }
 
     fn words(&self, envelope: Envelope) -> [u64; 6] {
@@ -183,12 +190,9 @@ impl Note {
         (envelope, Note { row, element })
     }
 
-    /// What is wrong with receiving this message into `buffer`.
-    fn mismatch(&self, envelope: Envelope, buffer: &Buffer) -> Option<Error> {
-        let Layout::Typed { count, datatype } = &buffer.layout else {
-            return None;
-        };
-        let mine = Row::of(datatype, *count, self.row.len);
+    /// What is wrong with receiving `what` with these values as `count` elements of a type.
+    fn mismatch(&self, datatype: &Datatype, count: usize, what: impl FnOnce() -> String) -> Option<Error> {
+        let mine = Row::of(datatype, count, self.row.len);
         if mine.any || self.row.any || (mine.len, mine.hash) == (self.row.len, self.row.hash) {
             return None;
         }
@@ -196,15 +200,29 @@ impl Note {
         Some(Error::new(
             Class::Type,
             format!(
-                "the message from rank {} with tag {} has {} values of {}, but the receive names {}",
-                envelope.source(),
-                envelope.tag(),
+                "{} has {} values of {}, but the receive names {}",
+                what(),
                 self.row.len,
                 name(self.element.map(|at| &BASICS[at])),
                 name(datatype.element()),
             ),
         ))
     }
+}
+
+/// Checks the types of a block that a rank has for itself, which is `sent`, against those of its room for it.
+///
+/// # Errors
+/// `Type`.
+pub fn check_own(sent: (&Datatype, usize), room: (&Datatype, usize)) -> Result<()> {
+    let what = || "this rank's block for itself".to_owned();
+    let wrong = Note::of_elements(sent.0, sent.1).mismatch(room.0, room.1, what);
+    wrong.map_or(Ok(()), Err)
+}
+
+/// A hash of the types of `count` elements, in order: of what all members of a collective operation shall name alike.
+pub fn hash(datatype: &Datatype, count: usize) -> u64 {
+    Row::of(datatype, count, u64::MAX).hash
 }
 
 /// Whether a message is a note.
@@ -275,10 +293,16 @@ impl State {
     #[inline]
     pub(super) fn mismatch(&mut self, key: RequestKey, envelope: Envelope) -> Option<Error> {
         let note = self.engine.notes.as_mut()?.taken.remove(&key)?;
-        match &self.requests.get(key)?.kind {
-            Kind::Recv(receive) => note.mismatch(envelope, &receive.buffer),
-            _ => None,
-        }
+        let Kind::Recv(receive) = &self.requests.get(key)?.kind else {
+            return None;
+        };
+        let Layout::Typed { count, datatype } = &receive.buffer.layout else {
+            return None;
+        };
+        note.mismatch(datatype, *count, || {
+            let (source, tag) = (envelope.source(), envelope.tag());
+            format!("the message from rank {source} with tag {tag}")
+        })
     }
 }
 
@@ -352,7 +376,7 @@ mod tests {
         let wrong = |sent, count, received, room| {
             let (named, note) = Note::read(&Note::of(&typed(sent, count)).unwrap().words(envelope));
             assert_eq!(named, envelope.0);
-            note.mismatch(envelope, &typed(received, room))
+            note.mismatch(&basic(received), room, || "it".to_owned())
         };
         for (sent, received) in [
             ("MPI_INT", "MPI_INTEGER"),
@@ -364,7 +388,7 @@ mod tests {
             assert!(wrong(sent, 3, received, 5).is_none(), "{sent} as {received}");
         }
         let text = wrong("MPI_FLOAT", 4, "MPI_INT", 4).unwrap().to_string();
-        let expected = "from rank 2 with tag 7 has 4 values of MPI_FLOAT, but the receive names MPI_INT";
+        let expected = "it has 4 values of MPI_FLOAT, but the receive names MPI_INT";
         assert!(text.contains(expected), "{text}");
         assert!(wrong("MPI_INT", 2, "MPI_DOUBLE", 1).is_some());
         assert!(wrong("MPI_INT", 0, "MPI_DOUBLE", 1).is_none());

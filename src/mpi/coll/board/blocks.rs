@@ -7,34 +7,15 @@
 
 use super::{Turn, View};
 use crate::mpi::coll::args::Blocks;
-use crate::mpi::error::{Class, Error, Result};
+use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 
 impl Turn<'_> {
-    /// Shows a block of `len` bytes for each of the others.
+    /// Shows a part of the block for each of the others: its first byte, and how many.
     ///
     /// # Errors
     /// As [`Turn::show`].
-    pub fn show_blocks(&self, hold: &mut Hold, len: usize, blocks: &Blocks) -> Result<()> {
-        self.show_parts(hold, len, (0, len), blocks)
-    }
-
-    /// As [`Turn::show_blocks`], a part of each block: its first byte, and how many.
-    ///
-    /// # Errors
-    /// As [`Turn::show`].
-    pub fn show_parts(
-        &self,
-        hold: &mut Hold,
-        len: usize,
-        (first, part): (usize, usize),
-        blocks: &Blocks,
-    ) -> Result<()> {
-        if let Some(sent) = blocks.block().filter(|&sent| sent != len) {
-            let class = if sent > len { Class::Truncate } else { Class::Other };
-            let text = format!("a rank's block for itself has {sent} bytes, but the room for it {len}");
-            return Err(Error::new(class, text));
-        }
+    pub fn show_parts(&self, hold: &mut Hold, (first, part): (usize, usize), blocks: &Blocks) -> Result<()> {
         let me = self.comm.rank;
         self.show_with(hold, part * (self.size() as usize - 1), |sheet| {
             for rank in (0..self.size()).filter(|&rank| rank != me) {

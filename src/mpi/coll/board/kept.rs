@@ -25,7 +25,7 @@ use std::rc::Rc;
 /// What makes progress impossible; `Other`: a member is in another call.
 pub fn claim(hold: &mut Hold, comm: &Rc<Comm>, task: &Task) -> Result<Option<(Rc<Boards>, Context, Signature)>> {
     let (size, channel) = (comm.size() as usize, &hold.engine.channel);
-    let shown = call::shown(task, size).map(|(shown, _)| shown);
+    let shown = call::shown(hold, task, size).map(|(shown, _)| shown);
     let table = Table::new(channel.settings(), channel.segment().oversubscribed(), size);
     let most = longest(channel.settings(), &table, task, size);
     let Some(shown) = shown.filter(|&shown| shown <= most && Boards::may_open(hold, comm, true)) else {

@@ -183,7 +183,7 @@ pub fn scatter(
     for piece in parts(len, at) {
         let turn = at.turn();
         if let Some(send) = send {
-            turn.show_parts(hold, len, piece, send)?;
+            turn.show_parts(hold, piece, send)?;
         } else if let Some(recv) = recv {
             take_part(hold, &turn, root, recv, piece)?;
         }
@@ -264,7 +264,7 @@ fn each_shows(
 pub fn alltoall(hold: &mut Hold, at: Where, (len, send): (usize, Option<&Blocks>), recv: &Blocks) -> Result<()> {
     let mine = at.comm.rank;
     let show = |hold: &mut Hold, turn: &Turn, piece: Piece| {
-        turn.show_parts(hold, len, piece, send.unwrap_or(recv))?;
+        turn.show_parts(hold, piece, send.unwrap_or(recv))?;
         if piece.0 == 0 {
             keep(send.map(|send| send.buffer(mine)).as_ref(), Some(&recv.buffer(mine)));
         }

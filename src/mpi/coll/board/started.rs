@@ -85,7 +85,7 @@ struct Started {
 pub fn signature(hold: &Hold, boards: &Boards, task: &Task) -> Option<Signature> {
     let (near, in_pieces) = boards.cut;
     let size = boards.members.len();
-    let (shown, signature) = call::shown(task, size)?;
+    let (shown, signature) = call::shown(hold, task, size)?;
     let most = longest(hold.engine.channel.settings(), &boards.table, task, size);
     let fits = shown <= most && (in_pieces || shown <= near);
     fits.then(|| call::in_pieces(signature, shown, near))
@@ -320,7 +320,7 @@ impl Started {
             }
             Task::Gather(_, Some(send), None, _) => show(hold, &send.buffer(), len),
             Task::Scatter(Root::Rank(root), Some(send), recv, _) if *root == me => {
-                turn.show_parts(hold, plan.cut.whole, (first, len), send)?;
+                turn.show_parts(hold, (first, len), send)?;
                 if first == 0 {
                     keep(Some(&send.buffer(me)), recv.as_ref().map(Data::buffer).as_ref());
                 }
@@ -336,7 +336,7 @@ impl Started {
                 Ok(())
             }
             Task::Alltoall(send, recv) => {
-                turn.show_parts(hold, plan.cut.whole, (first, len), send.as_ref().unwrap_or(recv))?;
+                turn.show_parts(hold, (first, len), send.as_ref().unwrap_or(recv))?;
                 if first == 0 {
                     let mine = send.as_ref().map(|send| send.buffer(me));
                     keep(mine.as_ref(), Some(&recv.buffer(me)));

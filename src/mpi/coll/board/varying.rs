@@ -50,7 +50,7 @@ pub fn alltoall(hold: &mut Hold, at: Where, (mine, most): (usize, usize), send: 
         return Ok(());
     }
     let show = |hold: &mut Hold, turn: &Turn, piece: Piece| match later {
-        true => turn.show_parts(hold, 0, piece, send),
+        true => turn.show_parts(hold, piece, send),
         false => turn.show_with(hold, 0, |_| ()),
     };
     let take = |hold: &mut Hold, turn: &Turn, (first, part): Piece| {
