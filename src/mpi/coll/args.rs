@@ -105,14 +105,15 @@ pub fn reduction_signature(call: Call, reduction: &Reduction) -> Signature {
 /// `Truncate`: it is longer; `Other`: it is shorter.
 #[inline]
 pub fn check_own(sent: usize, room: usize) -> Result<()> {
-    if sent == room {
-        return Ok(());
+    #[cold]
+    fn differs(sent: usize, room: usize) -> Error {
+        let class = if sent > room { Class::Truncate } else { Class::Other };
+        let text = format!(
+            "this rank's block for itself has {sent} bytes, but the room for it {room}: counts are those of one rank's block"
+        );
+        Error::new(class, text)
     }
-    let class = if sent > room { Class::Truncate } else { Class::Other };
-    let text = format!(
-        "this rank's block for itself has {sent} bytes, but the room for it {room}: counts are those of one rank's block"
-    );
-    Err(Error::new(class, text))
+    if sent == room { Ok(()) } else { Err(differs(sent, room)) }
 }
 
 impl Data {
@@ -135,6 +136,7 @@ impl Data {
 
 impl Blocks {
     /// The block of `rank`: bytes from the address to its first element; how many elements it has, and their type.
+    #[inline]
     pub fn block_of(&self, rank: u32) -> (isize, (usize, &Element)) {
         let rank = rank as usize;
         match &self.places {
