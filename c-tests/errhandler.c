@@ -1,6 +1,6 @@
 /* Claim: the error handler of the communicator that a call names is the one that is called, with that communicator
  * and the code that the call returns; handlers are inherited by dup, replaced, read back and freed while in use;
- * user error classes, codes and strings work. */
+ * where nobody has attached one, MPI_COMM_WORLD's counts; user error classes, codes and strings work. */
 #include "check.h"
 
 static int called, last_code, strict;
@@ -30,7 +30,10 @@ int main(int argc, char **argv)
     start(&argc, &argv);
     strict = argc > 1; /* then the call must return the code that its handler saw */
     MPI_Errhandler mine, got, second;
-    MPI_Comm twin;
+    MPI_Comm twin, early;
+    MPI_Win window;
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &early));
+    OK(MPI_Win_create(MPI_BOTTOM, 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window));
     OK(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &got));
     CHECK(got == MPI_ERRORS_ARE_FATAL, "the handler at the start is %x", (unsigned)got);
     OK(MPI_Comm_create_errhandler(handler, &mine));
@@ -40,6 +43,15 @@ int main(int argc, char **argv)
     CHECK(got == mine, "got back %x, set %x", (unsigned)got, (unsigned)mine);
     OK(MPI_Errhandler_free(&got));
     provoke(MPI_COMM_WORLD);
+    /* Where nobody has attached one it is MPI_COMM_WORLD's of the moment. */
+    OK(MPI_Comm_get_errhandler(early, &got));
+    CHECK(got == MPI_ERRORS_ARE_FATAL, "the handler of a communicator without one is %x", (unsigned)got);
+    called = 0;
+    MPI_Send(&called, 1, MPI_INT, 999, 1, early);
+    CHECK(called == 1, "a communicator without a handler: called %d", called);
+    called = 0, last_comm = MPI_COMM_NULL;
+    MPI_Put(&called, 1, MPI_INT, 999, 0, 1, MPI_INT, window);
+    CHECK(called == 1 && last_comm == MPI_COMM_WORLD, "a window without one: called %d comm %x", called, (unsigned)last_comm);
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &twin));
     provoke(twin); /* inherited */
     OK(MPI_Comm_set_errhandler(twin, second));
@@ -57,6 +69,10 @@ int main(int argc, char **argv)
     /* Errors without a communicator of their own go to MPI_COMM_WORLD's or MPI_COMM_SELF's handler. */
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    FAILS(MPI_ERR_RANK, MPI_Send(&called, 1, MPI_INT, 999, 1, early));
+    FAILS(MPI_ERR_RANK, MPI_Put(&called, 1, MPI_INT, 999, 0, 1, MPI_INT, window));
+    OK(MPI_Win_free(&window));
+    OK(MPI_Comm_free(&early));
     FAILS(MPI_ERR_TYPE, MPI_Type_commit(&(MPI_Datatype){MPI_DATATYPE_NULL}));
     /* User classes and codes. */
     int class, code, answer, length;

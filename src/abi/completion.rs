@@ -29,7 +29,7 @@ fn on_requests(
         return MPI_SUCCESS;
     };
     let source = match &comm {
-        Some(comm) => Source::comm(handle_of(&hold, comm), comm),
+        Some(comm) => Source::comm(&hold, handle_of(&hold, comm), comm),
         None => Source::anywhere(&hold),
     };
     drop(hold);

@@ -213,7 +213,7 @@ pub fn on_comm(name: &'static str, handle: MPI_Comm, body: impl FnOnce(&mut Hold
 #[inline(never)]
 fn failed(name: &'static str, hold: Hold, comm: Option<(MPI_Comm, Rc<Comm>)>, error: Error) -> c_int {
     let source = match &comm {
-        Some((handle, comm)) => Source::comm(*handle, comm),
+        Some((handle, comm)) => Source::comm(&hold, *handle, comm),
         None => Source::anywhere(&hold),
     };
     drop(comm);

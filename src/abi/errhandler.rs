@@ -51,9 +51,13 @@ pub struct Source {
 impl Source {
     /// An error on the communicator `comm`, known to the program as `handle`.
     #[cold]
-    pub fn comm(handle: MPI_Comm, comm: &Comm) -> Source {
+    pub fn comm(state: &State, handle: MPI_Comm, comm: &Comm) -> Source {
+        let handler = match &*comm.errhandler.borrow() {
+            Errhandler::Unset => state.world.errhandler.borrow().clone(),
+            handler => handler.clone(),
+        };
         Source {
-            handler: comm.errhandler.borrow().clone(),
+            handler,
             handle,
             rank: comm.rank,
             context: comm.context.number(),
@@ -78,13 +82,23 @@ impl Source {
         }
     }
 
+    /// An error on a window with this error handler, known to the program as `handle`. A communicator's handler gets that
+    /// communicator.
+    #[cold]
+    pub fn win(state: &State, handle: MPI_Win, handler: &RefCell<Errhandler>) -> Source {
+        match &*handler.borrow() {
+            Errhandler::Unset => Source::comm(state, MPI_COMM_WORLD, &state.world),
+            _ => Source::on(handle, handler),
+        }
+    }
+
     /// An error that belongs to no valid object. The program may have put its handler on
     /// `MPI_COMM_WORLD`, as before MPI-4, or on `MPI_COMM_SELF`, as since.
     #[cold]
     pub fn anywhere(state: &State) -> Source {
-        let world = Source::comm(MPI_COMM_WORLD, &state.world);
+        let world = Source::comm(state, MPI_COMM_WORLD, &state.world);
         match world.handler {
-            Errhandler::Fatal => Source {
+            Errhandler::Unset | Errhandler::Fatal => Source {
                 handler: state.own.errhandler.borrow().clone(),
                 ..world
             },
@@ -111,7 +125,7 @@ pub fn raise(name: &str, source: Source, error: Error) -> c_int {
 pub(super) fn handle(name: &str, mut source: Source, code: c_int) -> c_int {
     match &source.handler {
         Errhandler::Return | Errhandler::Throw => code,
-        Errhandler::Fatal | Errhandler::Abort => {
+        Errhandler::Unset | Errhandler::Fatal | Errhandler::Abort => {
             let Source { rank, context, .. } = source;
             let (class, text) = {
                 let errors = errors();
@@ -217,7 +231,7 @@ pub(super) fn find(target: Target, handle: MPI_Errhandler) -> Result<Errhandler>
 /// A handle for `errhandler`, to be freed by the program.
 pub(super) fn refer(errhandler: &Errhandler) -> Result<MPI_Errhandler> {
     match errhandler {
-        Errhandler::Fatal => Ok(MPI_ERRORS_ARE_FATAL),
+        Errhandler::Unset | Errhandler::Fatal => Ok(MPI_ERRORS_ARE_FATAL),
         Errhandler::Abort => Ok(MPI_ERRORS_ABORT),
         Errhandler::Return => Ok(MPI_ERRORS_RETURN),
         Errhandler::Throw => Ok(MPIR_ERRORS_THROW_EXCEPTIONS),
@@ -336,8 +350,8 @@ pub unsafe extern "C" fn MPI_Errhandler_get(comm: MPI_Comm, errhandler: *mut MPI
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
     let mut source = None;
-    let rc = on_comm("MPI_Comm_call_errhandler", comm, |_, object| {
-        source = Some(Source::comm(comm, object));
+    let rc = on_comm("MPI_Comm_call_errhandler", comm, |hold, object| {
+        source = Some(Source::comm(hold, comm, object));
         Ok(())
     });
     if let Some(source) = source {

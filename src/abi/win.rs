@@ -39,7 +39,7 @@ pub fn on_win(name: &'static str, handle: MPI_Win, body: impl FnOnce(&mut Hold, 
     let (source, error) = match window(&hold, handle).cloned() {
         Ok(window) => match body(&mut hold, &window) {
             Ok(()) => return MPI_SUCCESS,
-            Err(error) => (Source::on(handle, &window.errhandler), error),
+            Err(error) => (Source::win(&hold, handle, &window.errhandler), error),
         },
         Err(error) => (Source::anywhere(&hold), error),
     };
@@ -294,8 +294,8 @@ pub unsafe extern "C" fn MPI_Win_get_errhandler(win: MPI_Win, errhandler: *mut M
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
     let mut source = None;
-    let rc = on_win("MPI_Win_call_errhandler", win, |_, window| {
-        source = Some(Source::on(win, &window.errhandler));
+    let rc = on_win("MPI_Win_call_errhandler", win, |hold, window| {
+        source = Some(Source::win(hold, win, &window.errhandler));
         Ok(())
     });
     if let Some(source) = source {

@@ -22,8 +22,11 @@ const KEPT: u32 = 256;
 /// What happens to an error on a communicator, window, file or session.
 #[derive(Clone, Debug, Default)]
 pub enum Errhandler {
-    /// `MPI_ERRORS_ARE_FATAL`: the job ends.
+    /// Nobody has attached one, to the object or to what it was made from: errors go to `MPI_COMM_WORLD`'s of the moment, as
+    /// under MPICH, and are fatal where that has none either.
     #[default]
+    Unset,
+    /// `MPI_ERRORS_ARE_FATAL`: the job ends.
     Fatal,
     /// `MPI_ERRORS_ABORT`: the processes of the communicator end; here, the job.
     Abort,
