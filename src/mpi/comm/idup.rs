@@ -8,54 +8,72 @@ use crate::mpi::coll;
 use crate::mpi::context::{Context, NONE};
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::{self, Mode};
-use crate::mpi::request::{self, Request, RequestKey};
-use crate::mpi::status::Status;
+use crate::mpi::request::parts::{Parts, Told};
+use crate::mpi::request::{self, Kind, Request, RequestKey};
 use crate::mpi::world::Hold;
 use std::rc::Rc;
 
-/// A duplicate that may be used once the request is over. Collective, but nobody waits in here.
+/// A duplicate that may be used once the request is over. Collective, but nobody waits in here. Where no context is left the
+/// request ends with an error at every member.
 ///
 /// # Errors
-/// `Other`: no context is left (told to the claimant only); `NoMem`: too many requests.
+/// `NoMem`: too many requests.
 pub fn idup(hold: &mut Hold, comm: &Rc<Comm>) -> Result<(Rc<Comm>, RequestKey)> {
     let pending =
         |hold: &Hold, parent: &Comm| parent.child(hold.adopt_context(NONE), parent.rank, parent.group.clone());
     let mut new = pending(hold, comm);
     new.topology.clone_from(&comm.topology);
     let tag = coll::next_started_tag(comm);
-    let (Some(remote), Some(local)) = (&comm.remote, &comm.local) else {
-        let new = Rc::new(new);
-        let request = match comm.rank {
-            0 => {
-                let number = hold.claim_context(comm.size());
-                announce(hold, comm, 1, tag, &[*number.as_ref().unwrap_or(&NONE)])?;
-                new.context.cell().set(number?);
-                hold.add_request(Request::over(Status::EMPTY))?
+    let (new, learnt) = match (&comm.remote, &comm.local) {
+        (Some(remote), Some(local)) => {
+            let hidden = Rc::new(pending(hold, local));
+            new.join(remote.clone(), hidden.clone());
+            let new = Rc::new(new);
+            let local_tag = coll::next_started_tag(local);
+            let low = is_low(&comm.group, remote);
+            if low && comm.rank == 0 {
+                let (mine, theirs) = (comm.size(), remote.size());
+                let [both, here, there] = claim_all(hold, [mine + theirs, mine, theirs]);
+                announce(hold, local, 1, local_tag, &[both, here])?;
+                announce(hold, comm, 0, tag, &[both, there])?;
+                new.context.cell().set(both);
+                hidden.context.cell().set(here);
+                (new, vec![])
+            } else {
+                let (over, tag) = if low { (local, local_tag) } else { (comm, tag) };
+                let first = learn(hold, &new, over, tag, &new.context)?;
+                let second = learn(hold, &hidden, over, tag, &hidden.context)?;
+                (new, vec![Some(first), Some(second)])
             }
-            _ => learn(hold, &new, comm, tag, &new.context)?,
-        };
-        return Ok((new, request));
+        }
+        _ => {
+            let new = Rc::new(new);
+            if comm.rank == 0 {
+                let [number] = claim_all(hold, [comm.size()]);
+                announce(hold, comm, 1, tag, &[number])?;
+                new.context.cell().set(number);
+                (new, vec![])
+            } else {
+                let number = learn(hold, &new, comm, tag, &new.context)?;
+                (new, vec![Some(number)])
+            }
+        }
     };
-    let hidden = Rc::new(pending(hold, local));
-    new.join(remote.clone(), hidden.clone());
-    let new = Rc::new(new);
-    let local_tag = coll::next_started_tag(local);
-    let low = is_low(&comm.group, remote);
-    if low && comm.rank == 0 {
-        let both = hold.claim_context(comm.size() + remote.size())?;
-        let (here, there) = (hold.claim_context(comm.size())?, hold.claim_context(remote.size())?);
-        announce(hold, local, 1, local_tag, &[both, here])?;
-        announce(hold, comm, 0, tag, &[both, there])?;
-        new.context.cell().set(both);
-        hidden.context.cell().set(here);
-        return Ok((new, hold.add_request(Request::over(Status::EMPTY))?));
+    let parts = Parts::new(learnt, Told::Made(new.clone()));
+    let request = hold.add_request(Request::new(Kind::Parts(parts), Some(comm.clone())))?;
+    Ok((new, request))
+}
+
+/// Claims a context for so many holders each: all of them, or none.
+fn claim_all<const N: usize>(hold: &Hold, holders: [u32; N]) -> [u16; N] {
+    let numbers = holders.map(|holders| hold.claim_context(holders).unwrap_or(NONE));
+    if !numbers.contains(&NONE) {
+        return numbers;
     }
-    let (over, tag) = if low { (local, local_tag) } else { (comm, tag) };
-    let first = learn(hold, &new, over, tag, &new.context)?;
-    let second = learn(hold, &hidden, over, tag, &hidden.context)?;
-    // Messages of one sender on one context arrive in order: the second one's end is both's.
-    request::free(hold, first)?;
-    Ok((new, second))
+    for (number, holders) in numbers.into_iter().zip(holders) {
+        (0..holders).for_each(|_| drop(hold.adopt_context(number)));
+    }
+    [NONE; N]
 }
 
 /// Sends the numbers, one a message, to the ranks of `comm.peers()` from `first` up.

@@ -213,6 +213,31 @@ fn nonblocking_duplicates_may_start_in_any_order() {
 }
 
 #[test]
+fn where_a_nonblocking_duplicate_gets_no_context_every_request_says_so() {
+    job(4, |hold, world| {
+        let inter = even_and_odd(hold, world);
+        let mut taken = Vec::new();
+        if world.rank == 0 {
+            taken.extend(std::iter::from_fn(|| hold.claim_context(1).ok()));
+            drop(hold.adopt_context(taken.pop().unwrap()));
+        }
+        barrier(hold, world).unwrap();
+        let made = |hold: &mut Hold, parent: &Rc<Comm>| {
+            let (new, request) = idup(hold, parent).unwrap();
+            pt2pt::wait(hold, request).map(|_| new)
+        };
+        // Those between groups take three.
+        assert_eq!(made(hold, &inter).unwrap_err().class(), Class::Other);
+        let last = made(hold, world).unwrap();
+        assert_eq!(roll_call(hold, &last), [0, 1, 2, 3]);
+        assert_eq!(made(hold, world).unwrap_err().class(), Class::Other);
+        taken.drain(..).for_each(|number| drop(hold.adopt_context(number)));
+        barrier(hold, world).unwrap();
+        assert!(made(hold, &inter).unwrap().is_inter());
+    });
+}
+
+#[test]
 fn grids_and_graphs_come_with_their_communicators() {
     job(5, |hold, world| {
         let cart = topo::Cart::new(&[2, 2], &[0, 1], 5).unwrap();

@@ -1,10 +1,13 @@
-//! Requests that consist of others: both halves of `MPI_Isendrecv`, the partitions of a message.
+//! Requests that consist of others: both halves of `MPI_Isendrecv`, the partitions of a message, what a duplicate waits for.
 
 use super::{Outcome, Request, RequestKey, finish, free};
+use crate::mpi::comm::Comm;
+use crate::mpi::comm::create::known;
 use crate::mpi::error::Result;
 use crate::mpi::status::Status;
 use crate::mpi::world::{Hold, State};
 use std::cell::Cell;
+use std::rc::Rc;
 
 /// What a request consists of.
 pub struct Parts {
@@ -17,12 +20,13 @@ pub struct Parts {
 }
 
 /// How the status of the whole is made.
-#[derive(Clone, Copy, Debug)]
 pub enum Told {
     /// It is the first part's.
     First,
     /// It is this one.
     Is(Status),
+    /// It is empty; an error if nobody has found a context for this communicator.
+    Made(Rc<Comm>),
 }
 
 impl Parts {
@@ -59,6 +63,7 @@ impl Parts {
         let first = || self.list.first().copied().flatten();
         match self.status {
             Told::Is(status) => status,
+            Told::Made(_) => Status::EMPTY,
             Told::First => first()
                 .and_then(|key| state.requests.get(key)?.done)
                 .unwrap_or(Status::EMPTY),
@@ -72,14 +77,14 @@ impl Parts {
             error: None,
             kept: false,
         };
-        for key in self.list.into_iter().flatten() {
-            let error = finish(hold, key).error;
-            if whole.error.is_none()
-                && let Some(error) = error
-            {
-                whole.status.error = error.class() as i32;
-                whole.error = Some(error);
-            }
+        let mut errors = self.list.into_iter().flatten().map(|key| finish(hold, key).error);
+        whole.error = errors.by_ref().find_map(|error| error);
+        errors.for_each(drop);
+        if let (Told::Made(comm), None) = (&self.status, &whole.error) {
+            whole.error = known(comm.context.number()).err();
+        }
+        if let Some(error) = &whole.error {
+            whole.status.error = error.class() as i32;
         }
         whole
     }
