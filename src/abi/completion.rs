@@ -6,8 +6,9 @@
 
 use super::constants::*;
 use super::edge::*;
-use super::errhandler::{Source, errors, raise};
+use super::errhandler::{errors, raise};
 use super::request::*;
+use super::source::Source;
 use super::status::{store_empty, store_status};
 use super::types::*;
 use crate::mpi::comm::Comm;

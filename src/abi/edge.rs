@@ -42,7 +42,8 @@ pub use crate::{mpi_function, mpi_function_c};
 pub use macro_rules_attribute::apply;
 
 use super::constants::*;
-use super::errhandler::{Source, raise, report};
+use super::errhandler::{raise, report};
+use super::source::Source;
 use super::types::*;
 use crate::fail;
 use crate::mpi::comm::Comm;

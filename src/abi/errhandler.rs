@@ -7,12 +7,10 @@
 
 use super::constants::*;
 use super::edge::*;
+use super::source::Source;
 use super::types::*;
 use crate::fail;
-use crate::mpi::comm::Comm;
 use crate::mpi::errhandler::{CLASS_MASK, Errhandler, Errors, Function, Target, UserHandler, describe};
-use crate::mpi::world::State;
-use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -35,82 +33,8 @@ pub fn errors() -> MutexGuard<'static, Errors> {
     ERRORS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn files() -> MutexGuard<'static, Errhandler> {
+pub(super) fn files() -> MutexGuard<'static, Errhandler> {
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Where an error happened: which handler takes it, and what it and the reader get to know.
-#[derive(Clone, Debug, Default)]
-pub struct Source {
-    handler: Errhandler,
-    handle: c_int,
-    rank: u32,
-    context: u16,
-}
-
-impl Source {
-    /// An error on the communicator `comm`, known to the program as `handle`.
-    #[cold]
-    pub fn comm(state: &State, handle: MPI_Comm, comm: &Comm) -> Source {
-        let handler = match &*comm.errhandler.borrow() {
-            Errhandler::Unset => state.world.errhandler.borrow().clone(),
-            handler => handler.clone(),
-        };
-        Source {
-            handler,
-            handle,
-            rank: comm.rank,
-            context: comm.context.number(),
-        }
-    }
-
-    /// An error that `handler` takes, on no object yet.
-    #[cold]
-    pub fn new(handler: Errhandler) -> Source {
-        Source {
-            handler,
-            ..Source::default()
-        }
-    }
-
-    /// An error on an object with this error handler, known to the program as `handle`.
-    #[cold]
-    pub fn on(handle: c_int, handler: &RefCell<Errhandler>) -> Source {
-        Source {
-            handle,
-            ..Source::new(handler.borrow().clone())
-        }
-    }
-
-    /// An error on a window with this error handler, known to the program as `handle`. A communicator's handler gets that
-    /// communicator.
-    #[cold]
-    pub fn win(state: &State, handle: MPI_Win, handler: &RefCell<Errhandler>) -> Source {
-        match &*handler.borrow() {
-            Errhandler::Unset => Source::comm(state, MPI_COMM_WORLD, &state.world),
-            _ => Source::on(handle, handler),
-        }
-    }
-
-    /// An error that belongs to no valid object. The program may have put its handler on
-    /// `MPI_COMM_WORLD`, as before MPI-4, or on `MPI_COMM_SELF`, as since.
-    #[cold]
-    pub fn anywhere(state: &State) -> Source {
-        let world = Source::comm(state, MPI_COMM_WORLD, &state.world);
-        match world.handler {
-            Errhandler::Unset | Errhandler::Fatal => Source {
-                handler: state.own.errhandler.borrow().clone(),
-                ..world
-            },
-            _ => world,
-        }
-    }
-
-    /// An error on files as such, `MPI_FILE_NULL`.
-    #[cold]
-    pub fn files() -> Source {
-        Source::new(files().clone())
-    }
 }
 
 /// Hands `error`, found by function `name`, to the error handler of `source`; returns the error

@@ -46,6 +46,7 @@ pub mod request;
 pub mod rma;
 pub mod send;
 pub mod session;
+mod source;
 pub mod status;
 #[cfg(test)]
 #[allow(dead_code)]

@@ -6,9 +6,10 @@
 
 use super::constants::*;
 use super::edge::*;
-use super::errhandler::{Source, find, handle, raise, refer};
+use super::errhandler::{find, handle, raise, refer};
 use super::info::{give_info, hints};
 use super::init;
+use super::source::Source;
 use super::types::*;
 use crate::fail;
 use crate::mpi::errhandler::Target;

@@ -9,7 +9,8 @@
 
 use super::constants::{MPI_T_ERR_CANNOT_INIT, MPI_T_ERR_NOT_INITIALIZED};
 use super::edge::*;
-use super::errhandler::{Source, raise};
+use super::errhandler::raise;
+use super::source::Source;
 use super::types::*;
 use std::ffi::{c_char, c_int, c_void};
 

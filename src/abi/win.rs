@@ -8,9 +8,10 @@
 use super::attr;
 use super::constants::*;
 use super::edge::*;
-use super::errhandler::{Source, find, handle, raise, refer};
+use super::errhandler::{find, handle, raise, refer};
 use super::group::{give_group, out};
 use super::info::{give_info, hints};
+use super::source::Source;
 use super::types::*;
 use crate::fail;
 use crate::mpi::attr::{Form, Owner};

@@ -1,0 +1,87 @@
+//! Where an error happened, and with that which error handler takes it (MPI-4.1 §9.3).
+
+use super::constants::*;
+use super::errhandler::files;
+use super::types::*;
+use crate::mpi::comm::Comm;
+use crate::mpi::errhandler::Errhandler;
+use crate::mpi::world::State;
+use std::cell::RefCell;
+use std::ffi::c_int;
+
+/// Where an error happened: which handler takes it, and what it and the reader get to know.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    /// The one that takes it.
+    pub(super) handler: Errhandler,
+    /// What a handler of the program gets to name the object.
+    pub(super) handle: c_int,
+    /// This rank on the communicator, and its context: for the reader.
+    pub(super) rank: u32,
+    pub(super) context: u16,
+}
+
+impl Source {
+    /// An error on the communicator `comm`, known to the program as `handle`.
+    #[cold]
+    pub fn comm(state: &State, handle: MPI_Comm, comm: &Comm) -> Source {
+        let handler = match &*comm.errhandler.borrow() {
+            Errhandler::Unset => state.world.errhandler.borrow().clone(),
+            handler => handler.clone(),
+        };
+        Source {
+            handler,
+            handle,
+            rank: comm.rank,
+            context: comm.context.number(),
+        }
+    }
+
+    /// An error that `handler` takes, on no object yet.
+    #[cold]
+    pub fn new(handler: Errhandler) -> Source {
+        Source {
+            handler,
+            ..Source::default()
+        }
+    }
+
+    /// An error on an object with this error handler, known to the program as `handle`.
+    #[cold]
+    pub fn on(handle: c_int, handler: &RefCell<Errhandler>) -> Source {
+        Source {
+            handle,
+            ..Source::new(handler.borrow().clone())
+        }
+    }
+
+    /// An error on a window with this error handler, known to the program as `handle`. A communicator's handler gets that
+    /// communicator.
+    #[cold]
+    pub fn win(state: &State, handle: MPI_Win, handler: &RefCell<Errhandler>) -> Source {
+        match &*handler.borrow() {
+            Errhandler::Unset => Source::comm(state, MPI_COMM_WORLD, &state.world),
+            _ => Source::on(handle, handler),
+        }
+    }
+
+    /// An error that belongs to no valid object. The program may have put its handler on
+    /// `MPI_COMM_WORLD`, as before MPI-4, or on `MPI_COMM_SELF`, as since.
+    #[cold]
+    pub fn anywhere(state: &State) -> Source {
+        let world = Source::comm(state, MPI_COMM_WORLD, &state.world);
+        match world.handler {
+            Errhandler::Unset | Errhandler::Fatal => Source {
+                handler: state.own.errhandler.borrow().clone(),
+                ..world
+            },
+            _ => world,
+        }
+    }
+
+    /// An error on files as such, `MPI_FILE_NULL`.
+    #[cold]
+    pub fn files() -> Source {
+        Source::new(files().clone())
+    }
+}
