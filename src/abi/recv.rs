@@ -147,7 +147,7 @@ fn recv_long(
             };
             let plane = Plane::PointToPoint;
             if let Some(came) = pt2pt::recv_scattered(hold, comm, plane, &buffer, from, tag) {
-                return store_status(status, &came);
+                return store_status(status, &came?);
             }
             let request = pt2pt::recv_waiting(hold, comm, plane, buffer, from, tag)?;
             received(hold, request, status)

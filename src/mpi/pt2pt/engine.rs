@@ -170,17 +170,11 @@ pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
     Ok(count > 0)
 }
 
-/// The status of a receive, and the error when the message was longer than the buffer.
-fn received(envelope: Envelope, len: usize, room: usize) -> (Status, Option<Error>) {
-    let status = Status::received(envelope.source() as i32, envelope.tag(), len.min(room));
-    let error = (len > room).then(|| {
-        let (source, tag) = (envelope.source(), envelope.tag());
-        let text = format!(
-            "message of {len} bytes from rank {source} with tag {tag} is longer than the receive buffer of {room} bytes"
-        );
-        Error::new(Class::Truncate, text)
-    });
-    (status, error)
+/// The status of a receive, and what is wrong with the message for the buffer.
+fn received(envelope: Envelope, len: usize, buffer: &Buffer) -> (Status, Option<Error>) {
+    let (source, tag) = (envelope.source() as i32, envelope.tag());
+    let status = Status::received(source, tag, len.min(buffer.len()));
+    (status, super::misfit((source, tag), len, buffer))
 }
 
 impl State {
@@ -315,7 +309,7 @@ impl State {
         let room = receive.buffer.len();
         // SAFETY: `data` holds `len` bytes, the channel's promise or ours.
         unsafe { receive.buffer.put(0, data, len.min(room)) };
-        let (status, error) = received(envelope, len, room);
+        let (status, error) = received(envelope, len, &receive.buffer);
         let error = error.or(self.mismatch(key, envelope));
         self.complete(key, status, error);
     }
@@ -476,11 +470,11 @@ impl State {
     /// The offer that the receive `token` has taken lies in its buffer.
     fn whole(&mut self, from: u32, token: u32) -> Result<()> {
         let receive = self.receive(token);
-        let taken = receive.and_then(|receive| Some((receive.coming()?, receive.buffer.len())));
-        let Some((coming, room)) = taken.filter(|(coming, _)| coming.from == from) else {
+        let taken = receive.and_then(|receive| Some((receive.coming()?, &receive.buffer)));
+        let Some((coming, buffer)) = taken.filter(|(coming, _)| coming.from == from) else {
             return Err(fault(Fault { from }));
         };
-        let (status, error) = received(coming.envelope, coming.len, room);
+        let (status, error) = received(coming.envelope, coming.len, buffer);
         let error = error.or(self.mismatch(token, coming.envelope));
         self.complete(token, status, error);
         Ok(())
@@ -504,7 +498,7 @@ impl State {
         self.engine.channel.empty_cells(from, portion, copy);
         self.engine.channel.consume(from);
         if portion.offset + u64::from(portion.len) == portion.total {
-            let (status, error) = received(coming.envelope, coming.len, buffer.len());
+            let (status, error) = received(coming.envelope, coming.len, &buffer);
             let error = error.or(self.mismatch(key, coming.envelope));
             self.complete(key, status, error);
         }
@@ -588,7 +582,7 @@ impl State {
         let brought = channel.bring(offered, &buffer, wanted, key).map_err(fault)?;
         channel.count_brought(offered.from, envelope.0, wanted);
         if brought == Brought::Copied {
-            let (status, error) = received(envelope, len, buffer.len());
+            let (status, error) = received(envelope, len, &buffer);
             let error = error.or(self.mismatch(key, envelope));
             self.complete(key, status, error);
         }

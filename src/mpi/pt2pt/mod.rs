@@ -358,7 +358,7 @@ pub fn recv_started(
             // SAFETY: the program owns `len` bytes at the address, the promise of `Buffer`.
             unsafe { recv_glancing(hold, awaited, (buffer.address, len), source) }
         }),
-        _ => recv_scattered(hold, comm, plane, &buffer, source, tag),
+        _ => recv_scattered(hold, comm, plane, &buffer, source, tag).transpose()?,
     };
     match came {
         Some(status) => Ok(Ok(status)),
@@ -375,7 +375,7 @@ pub fn recv_scattered(
     buffer: &Buffer,
     source: i32,
     tag: i32,
-) -> Option<Status> {
+) -> Option<Result<Status>> {
     let room = buffer.len();
     if buffer.is_in_a_row() || room > GATHERED || hold.engine.detours & engine::CAREFUL != 0 {
         return None;
@@ -395,7 +395,27 @@ pub fn recv_scattered(
         unsafe { buffer.unpack(0, row.as_ptr(), status.bytes as usize) };
     }
     hold.desk.blocks = row;
-    came
+    let status = came?;
+    let wrong = misfit((status.source, status.tag), status.bytes as usize, buffer);
+    Some(wrong.map_or(Ok(status), Err))
+}
+
+/// What is wrong with receiving a message of `len` bytes into `buffer`: it is longer (`Truncate`), or ends within a value of a
+/// datatype with gaps (`Type`, MPI-4.1 §3.3.1), as other libraries notice too.
+fn misfit((source, tag): (i32, i32), len: usize, buffer: &Buffer) -> Option<Error> {
+    let room = buffer.len();
+    let (class, what) = match &buffer.layout {
+        _ if len > room => (
+            Class::Truncate,
+            format!("is longer than the receive buffer of {room} bytes"),
+        ),
+        Layout::Typed { datatype, .. } if len < room && datatype.elements_in(len as u64).is_none() => {
+            (Class::Type, "ends within a value of the receive's datatype".to_owned())
+        }
+        _ => return None,
+    };
+    let text = format!("message of {len} bytes from rank {source} with tag {tag} {what}");
+    Some(Error::new(class, text))
 }
 
 /// The same through the queues: the request, over.
