@@ -210,6 +210,15 @@ impl Note {
     }
 }
 
+/// What errors call the message with `envelope`.
+fn named(envelope: Envelope) -> String {
+    format!(
+        "the message from rank {} with tag {}",
+        envelope.source(),
+        envelope.tag()
+    )
+}
+
 /// Checks the types of a block that a rank has for itself, which is `sent`, against those of its room for it.
 ///
 /// # Errors
@@ -299,10 +308,7 @@ impl State {
         let Layout::Typed { count, datatype } = &receive.buffer.layout else {
             return None;
         };
-        note.mismatch(datatype, *count, || {
-            let (source, tag) = (envelope.source(), envelope.tag());
-            format!("the message from rank {source} with tag {tag}")
-        })
+        note.mismatch(datatype, *count, || named(envelope))
     }
 }
 
@@ -374,9 +380,9 @@ mod tests {
         };
         let envelope = Envelope::new(4, 2, 7);
         let wrong = |sent, count, received, room| {
-            let (named, note) = Note::read(&Note::of(&typed(sent, count)).unwrap().words(envelope));
-            assert_eq!(named, envelope.0);
-            note.mismatch(&basic(received), room, || "it".to_owned())
+            let (of, note) = Note::read(&Note::of(&typed(sent, count)).unwrap().words(envelope));
+            assert_eq!(of, envelope.0);
+            note.mismatch(&basic(received), room, || named(envelope))
         };
         for (sent, received) in [
             ("MPI_INT", "MPI_INTEGER"),
@@ -388,7 +394,7 @@ mod tests {
             assert!(wrong(sent, 3, received, 5).is_none(), "{sent} as {received}");
         }
         let text = wrong("MPI_FLOAT", 4, "MPI_INT", 4).unwrap().to_string();
-        let expected = "it has 4 values of MPI_FLOAT, but the receive names MPI_INT";
+        let expected = "from rank 2 with tag 7 has 4 values of MPI_FLOAT, but the receive names MPI_INT";
         assert!(text.contains(expected), "{text}");
         assert!(wrong("MPI_INT", 2, "MPI_DOUBLE", 1).is_some());
         assert!(wrong("MPI_INT", 0, "MPI_DOUBLE", 1).is_none());
