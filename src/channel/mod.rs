@@ -35,6 +35,7 @@ use crate::sys::copy::Ahead;
 use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
 use crate::sys::futex;
+use crate::sys::topology::Known;
 use direct::Homes;
 use joint::Joint;
 use late::{Lateness, Level};
@@ -173,6 +174,8 @@ pub struct Channel<B> {
     ways: Vec<Ways>,
     /// By destination, whether its CPUs share no cache with this rank's, once somebody has looked.
     far: Vec<Option<bool>>,
+    /// What has been read for that.
+    places: Known,
     /// By class of length, what was settled last for any destination.
     habits: [Option<Way>; CLASSES],
     /// What copies take at least, once somebody has asked.

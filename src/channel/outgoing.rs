@@ -107,11 +107,7 @@ impl<B: Bytes> Channel<B> {
         let block = Block::new(&segment, me);
         let short = Short::new(&block);
         let ticks = Ticks::best();
-        let grow = if segment.oversubscribed() {
-            0
-        } else {
-            settings.ring_grow
-        };
+        let grow = settings.ring_grow * u64::from(!segment.oversubscribed());
         let out = (0..ranks).map(|to| Out {
             // SAFETY: the segment is kept by the channel; this rank joins once, so the end is the only one.
             producer: unsafe { Producer::new(segment.ring(to, me)).growing(segment.larger_ring(to, me), grow) },
@@ -139,8 +135,8 @@ impl<B: Bytes> Channel<B> {
         let quarter = segment.layout().bytes / 4;
         let ring_max = (settings.ring_max as usize).min(quarter);
         let part = settings.ring_part as usize;
-        let in_parts = part > 0 && part <= quarter && ring_max > 0 && !segment.oversubscribed();
-        let part = if in_parts { part } else { 0 };
+        let in_parts = quarter >= part.min(parts::PART_LEAST) && ring_max > 0 && !segment.oversubscribed();
+        let part = if in_parts { part.min(quarter) } else { 0 };
         let row_max = ring_max.min(settings.one_copy_min.min(settings.offer_min) as usize - 1);
         let shuttle_min = match part > 0 && segment.layout().shuttle > 0 && settings.shuttle_max > 0 {
             true => settings.shuttle_min as usize,
@@ -169,6 +165,7 @@ impl<B: Bytes> Channel<B> {
             offers: Offers::new(),
             ways: (0..ranks).map(|to| Ways::between(me, to)).collect(),
             far: vec![None; ranks as usize],
+            places: Default::default(),
             habits: Default::default(),
             pace: None,
             lateness: vec![Lateness::default(); ranks as usize],
@@ -490,7 +487,7 @@ impl<B: Bytes> Channel<B> {
                 self.count_sent(Path::Slot, to, envelope, message.end);
                 Ok(true)
             }
-            What::Message { envelope } if message.end <= self.ring_max && !self.goes_in_parts(to, message) => {
+            What::Message { envelope } if self.goes_whole(to, message) => {
                 let out = &mut self.out[to as usize];
                 let len = message.end as u32;
                 if !out.producer.has_slot().map_err(fault)? {

@@ -29,6 +29,8 @@ const STAGE: usize = 16 << 10;
 pub const GATHERED: usize = 8 << 10;
 /// Parts are whole lines.
 const LINE: usize = 64;
+/// Rings that have less room for a part show whole messages only.
+pub(super) const PART_LEAST: usize = 2 << 10;
 /// Less than this goes into shared memory directly.
 const STAGED: usize = 512;
 

@@ -2,23 +2,26 @@
 //! two ranks' CPUs share.
 //!
 //! Thresholds follow the topology (Chai 2008 §4.1): where two CPUs share no cache, copies through cells are dearer, and
-//! what avoids them begins with shorter messages. /sys is read at the first large message to a rank.
+//! what avoids them begins with shorter messages. /sys is read at the first large message to a rank of each place.
 
 use super::joint::JOIN_LEAST;
-use super::outgoing::Out;
+use super::outgoing::{Out, Outgoing};
 use super::packet::Way;
 use super::ways::{self, Choice};
 use super::{Bytes, Channel};
 use crate::shm::pool::Name;
 use crate::shm::profile::What;
-use crate::sys::{clock, cma, cpu, topology};
+use crate::sys::{clock, cma, cpu};
 use std::sync::atomic::Ordering;
 
-/// A shuttle's first bytes, whose pages are made for whatever comes.
+/// A shuttle's first bytes, whose pages are made for whatever comes, at most; its first quarter where that is less.
 pub(super) const MADE: usize = 256 << 10;
 /// A longer one is made when so many times its bytes have been sent: making its pages costs ten messages that fill it, of
 /// each of which it saves 5 to 15%.
 const PAGES_AFTER: u64 = 64;
+
+/// Parts of a ring, the least of which a message fills that may go through cells where the ring is full.
+const ASIDE: u32 = 16;
 
 /// A message that its sender waits for may be copied once from this part of `NEARMPI_ONE_COPY_MIN` on.
 const AWAITED: u64 = 2;
@@ -26,7 +29,7 @@ const AWAITED: u64 = 2;
 impl<B> Out<B> {
     /// Whether the shuttles' pages for a message of `len` bytes are there, or enough has been sent to make them.
     pub(super) fn is_worth_pages(&self, len: usize) -> bool {
-        len <= MADE || self.large / PAGES_AFTER >= len as u64
+        len <= MADE.min(self.shuttles.capacity() / 4) || self.large / PAGES_AFTER >= len as u64
     }
 }
 
@@ -156,6 +159,20 @@ impl<B: Bytes> Channel<B> {
         way
     }
 
+    /// Whether `message` goes through the ring in one piece, as soon as there is room.
+    pub(super) fn goes_whole(&mut self, to: u32, message: &Outgoing<B>) -> bool {
+        let short = message.end <= self.ring_max && message.position == 0;
+        short && !self.goes_in_parts(to, message) && !self.goes_aside(to, message.end)
+    }
+
+    /// Whether a message of `len` bytes that the ring is too full for goes through cells rather than wait: ranks that share CPUs
+    /// change places each time that a ring is full.
+    fn goes_aside(&mut self, to: u32, len: usize) -> bool {
+        let producer = &mut self.out[to as usize].producer;
+        let (size, len) = (producer.size(), len as u32);
+        self.part == 0 && len > size / ASIDE && producer.has_room(len, len) == Ok(false)
+    }
+
     /// Finds out, the first time, how far away `to` is.
     fn look_at(&mut self, to: u32) {
         if self.far[to as usize].is_some() || self.settings.far == 100 {
@@ -163,7 +180,7 @@ impl<B: Bytes> Channel<B> {
         }
         let pid = self.segment.rank(to).pid.load(Ordering::Relaxed) as i32;
         let (mine, theirs) = (cpu::mask(0), cpu::mask(pid));
-        self.far[to as usize] = Some(pid > 0 && topology::far(&mine, &theirs));
+        self.far[to as usize] = Some(pid > 0 && self.places.are_far(&mine, &theirs));
     }
 
     /// A threshold of `bytes`, for messages to `to`.
@@ -196,6 +213,24 @@ mod tests {
         assert_eq!(goes(&mut low), [false, true]);
         low.settings.shuttle_alone = 0;
         assert_eq!(goes(&mut low), [true; 2]);
+    }
+
+    #[test]
+    fn where_ranks_share_cpus_only_short_messages_wait_for_room_in_the_ring() {
+        let (mut low, _high) = channels();
+        low.part = 0;
+        let size = low.out[1].producer.size() as usize;
+        let mut bytes = vec![1; size / 8];
+        for (len, goes) in [(size / 8, Sent::Done), (size / 16, Sent::Later)] {
+            let message = Plain(bytes.as_mut_ptr(), len);
+            let (ring, cells) = (low.counters.ring, low.counters.cells);
+            while low.out[1].producer.has_room(len as u32, len as u32) == Ok(true) {
+                assert_eq!(low.send(1, 5, &message, 0), Ok(Sent::Done));
+            }
+            assert!(low.counters.ring >= ring && low.counters.cells == cells);
+            assert_eq!(low.send(1, 5, &message, 0), Ok(goes));
+            assert_eq!(low.counters.cells > cells, goes == Sent::Done);
+        }
     }
 
     #[test]

@@ -86,6 +86,11 @@ impl Shuttles {
         self.short < TURNS
     }
 
+    /// Bytes in each; 0 where there are none.
+    pub fn capacity(&self) -> usize {
+        self.place.bytes
+    }
+
     /// Whether a message of `len` bytes can go by a shuttle now.
     #[inline]
     pub fn takes(&self, len: usize) -> bool {

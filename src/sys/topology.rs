@@ -4,7 +4,7 @@
 use super::cpuset::CpuSet;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where Linux describes the CPUs.
 pub const SYS: &str = "/sys/devices/system";
@@ -140,22 +140,57 @@ impl Groups {
     }
 }
 
-/// Whether ranks that may run on these CPUs share no third-level cache, node or package, where both have one. Reads a dozen
-/// small files, and as many again for each of the two others where all is not shared.
-pub fn far(mine: &CpuSet, theirs: &CpuSet) -> bool {
-    far_under(Path::new(SYS), mine, theirs)
+/// Third-level caches, nodes and packages, each read from a dozen small files when it is asked for the first time.
+#[derive(Debug)]
+pub struct Known {
+    sys: PathBuf,
+    /// Of each of the three, sets of CPUs, and whether they are told to belong together.
+    sets: [Vec<(CpuSet, bool)>; 3],
 }
 
-fn far_under(sys: &Path, mine: &CpuSet, theirs: &CpuSet) -> bool {
-    let things: [&dyn Fn(&Path) -> Thing; 3] = [&|cpu| caches(cpu, "3"), &|cpu| node(sys, cpu), &package];
-    let known = |thing: &dyn Fn(&Path) -> Thing, cpus: &CpuSet| {
-        let (_, members) = thing(&sys.join(format!("cpu/cpu{}", cpus.first()?)))?;
-        cpus.within(&members).then_some(members)
-    };
-    things.into_iter().any(|thing| {
-        let shared = known(thing, mine);
-        shared.is_some_and(|members| !theirs.within(&members) && known(thing, theirs).is_some())
-    })
+impl Default for Known {
+    fn default() -> Known {
+        Known::under(Path::new(SYS))
+    }
+}
+
+impl Known {
+    fn under(sys: &Path) -> Known {
+        Known {
+            sys: sys.into(),
+            sets: Default::default(),
+        }
+    }
+
+    /// Whether ranks that may run on these CPUs share no third-level cache, node or package, where both have one.
+    pub fn are_far(&mut self, mine: &CpuSet, theirs: &CpuSet) -> bool {
+        (0..self.sets.len()).any(|kind| {
+            let shared = self.around(kind, mine);
+            shared.is_some_and(|index| !theirs.within(&self.sets[kind][index].0) && self.around(kind, theirs).is_some())
+        })
+    }
+
+    /// Which set of this kind holds all of `cpus`.
+    fn around(&mut self, kind: usize, cpus: &CpuSet) -> Option<usize> {
+        let first = cpus.first()?;
+        let index = match self.sets[kind].iter().position(|(set, _)| set.has(first)) {
+            Some(index) => index,
+            None => {
+                let folder = self.sys.join(format!("cpu/cpu{first}"));
+                let thing = match kind {
+                    0 => caches(&folder, "3"),
+                    1 => node(&self.sys, &folder),
+                    _ => package(&folder),
+                };
+                let told = thing.is_some();
+                let set = thing.map_or_else(|| [first].into_iter().collect(), |(_, set)| set);
+                self.sets[kind].push((set, told));
+                self.sets[kind].len() - 1
+            }
+        };
+        let (set, told) = &self.sets[kind][index];
+        (*told && cpus.within(set)).then_some(index)
+    }
 }
 
 fn by_lowest(set: CpuSet) -> Thing {
@@ -223,7 +258,6 @@ fn text(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
 
     /// A folder that describes two packages of two nodes of two cores of two threads; an L3 for each node.
     fn sys(name: &str) -> PathBuf {
@@ -283,9 +317,10 @@ mod tests {
     #[test]
     fn ranks_are_far_apart_when_a_known_thing_is_not_shared() {
         let root = sys("far");
-        let far = |mine: &str, theirs: &str| {
+        let mut known = Known::under(&root);
+        let mut far = |mine: &str, theirs: &str| {
             let parse = |list| CpuSet::parse(list).unwrap();
-            far_under(&root, &parse(mine), &parse(theirs))
+            known.are_far(&parse(mine), &parse(theirs))
         };
         for (mine, theirs, expected) in [
             ("0", "0", false),
@@ -302,12 +337,11 @@ mod tests {
             assert_eq!(far(mine, theirs), expected, "{mine} and {theirs}");
             assert_eq!(far(theirs, mine), expected, "{theirs} and {mine}");
         }
-        assert!(!far_under(
-            Path::new("/nonexistent"),
-            &CpuSet::parse("0").unwrap(),
-            &CpuSet::parse("1").unwrap()
-        ));
+        let [one, other] = ["0", "1"].map(|list| CpuSet::parse(list).unwrap());
+        assert!(!Known::under(Path::new("/nonexistent")).are_far(&one, &other));
+        // What has been read is not read again.
         fs::remove_dir_all(root).unwrap();
+        assert!(known.are_far(&one, &CpuSet::parse("9").unwrap()));
     }
 
     #[test]
