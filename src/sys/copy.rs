@@ -117,6 +117,8 @@ const LINE: usize = 64;
 const STEP: usize = 1 << 10;
 /// Shorter copies do not: a processor overlaps those by itself.
 const LONG: usize = 4 * STEP;
+/// Bytes up to which one of several rows is fetched at once.
+const PIECE: usize = 256;
 /// What goes to places with gaps is fetched at once, as much as comes in a part.
 const PART: usize = 16 << 10;
 
@@ -160,6 +162,17 @@ impl Ahead {
                 true => self.in_steps(from, to, len, to, cpu::own_soon),
                 false => bytes(from, to, len),
             }
+        }
+    }
+
+    /// Fetches `len` bytes that another CPU has written, up to [`PIECE`], of several such rows that are read one after the other: each is
+    /// too short for a processor to run ahead in it by itself. Longer ones took up to 1.5 times as long so.
+    #[inline]
+    pub fn fetch_piece(self, from: *const u8, len: usize) {
+        if self.0 > 0 && len <= PIECE {
+            (0..len)
+                .step_by(LINE)
+                .for_each(|at| cpu::read_later(from.wrapping_add(at)));
         }
     }
 

@@ -103,11 +103,11 @@ cvars! {
     ring_max "RING_MAX" 32768 0..=1073741824
         "bytes up to which a message goes through the pair's ring rather than the sender's cells (at most a quarter of the ring)";
     ring_part "RING_PART" 8192 0..=1073741824
-        "least bytes that the pair's ring shows to the receiver at a time, of messages above NEARMPI_RING_MAX, of those with gaps and of blocking sends; 0, or more than a quarter of the ring, or ranks that share CPUs: whole messages up to NEARMPI_RING_MAX, longer ones through cells";
+        "least bytes that the pair's ring shows to the receiver at a time, of messages above NEARMPI_RING_MAX, of those with gaps and of blocking sends; at most a quarter of the ring; 0, or ranks that share CPUs, or more than 64 ranks: whole messages up to NEARMPI_RING_MAX, longer ones through cells";
     ring_grow "RING_GROW" 16777216 0..=1152921504606846976
         "bytes after which a pair of ranks in a job of two, each with a CPU of its own, goes over to a ring of 1 MiB of bytes instead of 256 KiB, if the ring was full each time that so much had gone through; 0: never";
     shuttle_max "SHUTTLE_MAX" 4194304 0..=1073741824
-        "bytes up to which a message may take memory that goes back and forth between two ranks with their messages (at most 4 MiB with two ranks, 2 with four, 1 with eight, none with more); 0: none";
+        "bytes up to which a message may take memory that goes back and forth between two ranks with their messages (at most 4 MiB with two ranks, 2 with four, 1 with eight, 256 KiB with 16, 64 with 64, none with more); 0: none";
     shuttle_min "SHUTTLE_MIN" 1024 1..=1073741824
         "bytes from which a message in a row goes that way rather than through the pair's ring";
     shuttle_own "SHUTTLE_OWN" 16384 0..=1073741824
@@ -164,8 +164,10 @@ cvars! {
         "1: what two ranks with a CPU each show each other at the same time and is too long for a slot lies in memory that they swap, or pass to each other in nonblocking operations: each writes where it has just read; 0: in memory of its own";
     board_one_copy "BOARD_ONE_COPY" 1 0..=2 job
         "longer data of a blocking collective are copied once by whoever needs them: 0: never; 1: where that has proved quicker (nearmpi-info --collectives); 2: always";
-    share_min "SHARE_MIN" 8192 0..=1073741824 job
-        "bytes from which each rank reduces its share of an allreduce by boards; where ranks share CPUs four times that, two ranks 32 times; never two with a CPU each";
+    board_doubling "BOARD_DOUBLING" 8 0..=32768 job
+        "ranks, each with a CPU, from which an allreduce of 3072 bytes of all ranks together, and up to 1024 of each, goes by boards in exchanges at doubling distances; with more than twice as many ranks shorter ones and barriers too; 0: all look at all";
+    share_min "SHARE_MIN" 2048 0..=1073741824 job
+        "bytes from which each rank reduces its share of an allreduce by boards; where ranks share CPUs 16 times that, two ranks 128 times; never two with a CPU each";
     numa "NUMA" 1 0..=1
         "1: what a rank owns of the shared memory lies on its own NUMA node; 0: rank 0 touches all of it first, and mpirun binds nobody unless asked";
     check "CHECK" 0 0..=1 job

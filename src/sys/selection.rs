@@ -7,7 +7,7 @@
 //! ```
 //! A rule counts for communicators of so many ranks (`8`, `3-8`, `3-`; without: any), in jobs whose ranks have a CPU each
 //! (`roomy`) or share CPUs (`crowded`). Its ways are tried in turn: the first whose bound is not exceeded and that is able
-//! is taken; what none of them takes goes the usual way by messages. Of two rules for the same case the later one counts.
+//! is taken; what none of them takes goes the usual way by messages. Ways by messages may stand before `learnt` and `offered`. Of two rules for the same case the later one counts.
 
 use std::fmt;
 
@@ -217,10 +217,15 @@ impl Rule {
             .map(|word| Step::read(word, operation))
             .collect::<Result<_, _>>()?;
         let order = |step: &Step| operation.ways().iter().position(|&way| way == step.way);
-        match steps.is_sorted_by(|one, next| order(one) < order(next)) {
+        let sorted = |messages: bool| {
+            let ways = steps.iter().filter(|step| step.way.is_by_messages() == messages);
+            ways.is_sorted_by(|one, next| order(one) < order(next))
+        };
+        let shown_first = steps.iter().skip(1).all(|step| step.way != Way::Shown);
+        match sorted(true) && sorted(false) && shown_first {
             _ if steps.is_empty() => Err("no way behind the colon".into()),
             false => Err(format!(
-                "the ways of {name} go in this order, each once: {}",
+                "the ways of {name} go in this order, each once: {}; those by messages may come before learnt and offered",
                 list(operation.ways().iter().map(|way| way.word()))
             )),
             true => Ok(Rule {

@@ -102,16 +102,16 @@ fn choose(costs: &Costs, usual: &Rule) -> Option<Vec<Step>> {
             .unwrap_or(messages)
     });
     let all = LENGTHS.len();
+    let orders = [[shown, offered, messages], [shown, messages, offered]];
     let splits = (0..=all).flat_map(|first| (first..=all).map(move |second| (first, second)));
-    let costed = splits.map(|(first, second)| {
-        let way = |index| match index {
-            index if index < first => shown,
-            index if index < second => offered,
-            _ => messages,
-        };
-        (sum(&way), first, second)
+    let costed = splits.flat_map(|(first, second)| {
+        orders.map(|ways| {
+            let steps = [(ways[0], 0, first), (ways[1], first, second), (ways[2], second, all)];
+            let cost = |&(way, from, to): &(Way, usize, usize)| (from..to).map(|index| at(way, index)).sum::<f64>();
+            (steps.iter().map(cost).sum::<f64>(), steps)
+        })
     });
-    let (least, first, second) = costed.min_by(|one, other| one.0.total_cmp(&other.0))?;
+    let (least, steps) = costed.min_by(|one, other| one.0.total_cmp(&other.0))?;
     // Between two lengths that were measured, the bound lies in the middle.
     let bound = |count: usize| {
         if count == all {
@@ -120,11 +120,6 @@ fn choose(costs: &Costs, usual: &Rule) -> Option<Vec<Step>> {
             2 * LENGTHS[count - 1]
         }
     };
-    let steps = [
-        (Way::Shown, 0, first),
-        (Way::Offered, first, second),
-        (messages, second, all),
-    ];
     let steps = steps.into_iter().filter(|(_, from, to)| from < to);
     let steps = steps.map(|(way, _, to)| Step { way, most: bound(to) });
     (least - usually < BETTER.ln() * all as f64).then(|| steps.collect())
@@ -230,6 +225,15 @@ mod tests {
         let steps = choose(&costs, &usual()).unwrap();
         let words: Vec<String> = steps.iter().map(Step::to_string).collect();
         assert_eq!(words, ["shown<=64K", "offered<=1M", "tree"]);
+        let [shown, messages] = [costs[0].1.clone(), costs[2].1.clone()];
+        let other = vec![
+            (Way::Shown, shown),
+            (Way::Offered, messages),
+            (Way::Tree, costs[1].1.clone()),
+        ];
+        let steps = choose(&other, &usual()).unwrap();
+        let words: Vec<String> = steps.iter().map(Step::to_string).collect();
+        assert_eq!(words, ["shown<=64K", "tree<=1M", "offered"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! else as a schedule.
 
 use super::args::{Blocks, Data, Places, Reduction, Root, reduction_signature};
+use super::board::doubling::{self, DOUBLED};
 use super::board::reductions::{self, Elements};
 use super::board::started::{self, Plan};
 use super::board::{self, AT_ONCE, Boards, Learns, Where, kept, long, long_reductions, moves, varying};
@@ -298,9 +299,12 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
     // What is too long to be shown in any case, or of a length that not `all` ranks know: this one has `mine` bytes for others,
     // and shows or offers them by their length or as it has learnt; `None` if such go by messages.
     let presenting = |what, row: Row, mine: usize, all: Option<usize>| {
-        let near = table.wide.min(row.shown);
+        let near = table
+            .wide
+            .min(if all.is_some() { row.shown } else { row.shown_unasked });
         let learns = row.learnt > 0 && all.is_none_or(|all| all <= row.learnt);
         match learns {
+            _ if all.is_some_and(|all| row.sends(all)) => None,
             _ if !row.offers_any() && (all.is_none() || !learns) => None,
             false => Some(Where { near, ..at(signature) }),
             true if near < mine && mine <= row.learnt => Some(learning(signature, what, mine)),
@@ -325,6 +329,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let buffer = data.buffer();
             match data.len() {
                 len if len <= table.bcast.shown => Some(moves::bcast(hold, passing(signature, len), *root, &buffer)),
+                len if table.bcast.sends(len) => None,
                 len if len <= table.bcast.learnt => {
                     let at = passed_once(passing(signature, len), What::Bcast, len);
                     Some(long::bcast_learnt(hold, at, *root, &buffer))
@@ -339,8 +344,12 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let elements = Elements::of(reduction)?;
             match elements.size() {
                 0 => Some(Ok(())),
+                len if table.allreduce.sends(len) => None,
                 len if len > table.allreduce.shown => {
                     (table.allreduce.offers(len)).then(|| long_reductions::allreduce(hold, at(signature), &elements))
+                }
+                len if (table.doubling..=DOUBLED).contains(&len) => {
+                    Some(doubling::allreduce(hold, at(signature), &elements))
                 }
                 len if (size > 2 && len > near) || (len >= table.share && reduction.count >= size) => {
                     Some(reductions::allreduce_shared(hold, at(signature), &elements))
@@ -352,6 +361,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let elements = Elements::of(reduction)?;
             match elements.size() {
                 0 => Some(Ok(())),
+                len if table.reduce.sends(len) => None,
                 len if len > table.reduce.shown.max(table.reduce.learnt) => {
                     (table.reduce.offers(len)).then(|| long_reductions::reduce(hold, at(signature), *root, &elements))
                 }
@@ -367,6 +377,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let block = |rank| reductions::block(counts, rank);
             match elements.size() {
                 0 => Some(Ok(())),
+                len if table.reduce_scatter.sends(len) => None,
                 len if len > table.reduce_scatter.shown => (table.reduce_scatter.offers(len))
                     .then(|| long_reductions::reduce_scatter(hold, at(signature), &elements, block)),
                 _ if size == 2 => Some(reductions::reduce_scatter_of_two(hold, at(signature), &elements, block)),
@@ -377,6 +388,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let elements = Elements::of(reduction)?;
             match elements.size() {
                 0 => Some(Ok(())),
+                len if table.scan.sends(len) => None,
                 len if len > table.scan.shown.max(table.scan.learnt) => {
                     (table.scan.offers(len)).then(|| long_reductions::scan(hold, at(signature), &elements, *exclusive))
                 }
@@ -395,6 +407,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         Task::Gather(Root::Rank(root), send, recv, regular) => {
             let buffer = send.as_ref().map(Data::buffer);
             match agreed_block(comm, *root, *regular, send.as_ref(), recv.as_ref()) {
+                Some(len) if table.gather.sends(len) => None,
                 Some(len) if len <= table.gather.shown.max(table.gather.learnt) => {
                     let at = passing(in_pieces(signature, len, table.piece(len)), len);
                     let (send, recv) = (buffer.as_ref(), recv.as_ref());
@@ -435,6 +448,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     let (send, room) = (send.as_ref(), |rank| recv.buffer(rank));
                     Some(moves::allgather(hold, at(signature), send, room, longest))
                 }
+                longest if table.allgather.sends(longest) => None,
                 longest if longest <= table.allgather.learnt => {
                     let at = learning(signature, What::Allgather, longest);
                     Some(long::allgather(hold, at, send.as_ref(), recv))

@@ -3,8 +3,9 @@
 //! overrides both, case by case ([`selection`](crate::sys::selection)).
 //!
 //! A row of the table says up to how many bytes the operation is shown on the boards, in pieces of `near` bytes where it
-//! goes in pieces, up to how many it is shown or offered as the ranks learn what is quicker, and up to how many it is offered,
-//! to be copied once; what is longer still becomes a schedule, and so does what is persistent, or of more ranks than use boards.
+//! goes in pieces, up to how many it goes by messages after that, up to how many it is shown or offered as the ranks learn what
+//! is quicker, and up to how many it is offered, to be copied once; what is longer still becomes a schedule, and so does what is
+//! of more ranks than use boards.
 //! Nonblocking and persistent operations are shown as far as blocking ones, but at least up to one bound for all
 //! (`NEARMPI_BOARD_STARTED`), and become schedules above.
 
@@ -21,14 +22,18 @@ pub const LEAST: usize = 1024;
 /// Bytes up to which nothing goes in pieces so that showing and taking overlap.
 const OVERLAP: usize = 8 << 10;
 
-/// Ranks up to which each reads all before it in a prefix reduction of long vectors.
-const FEW_SCAN: usize = 8;
+/// Ranks up to which each reads all before it in a prefix reduction of long vectors, and of which all take from all.
+const FEW: usize = 8;
 
 /// One operation's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Bytes of a rank up to which it goes by boards.
     pub shown: usize,
+    /// ... where only that rank knows how many they are.
+    pub shown_unasked: usize,
+    /// Bytes up to which what is longer goes by messages.
+    pub sent: usize,
     /// Bytes up to which what is longer is shown or copied once, as has been learnt ([`board::learnt`](super::board::learnt)).
     pub learnt: usize,
     /// Bytes up to which what is longer is copied once; 0: never, however long or of unknown length.
@@ -43,15 +48,29 @@ const LONG_REDUCE: usize = 16 << 10;
 const SHORT_CROWD: usize = 4 << 10;
 /// Bytes of a block up to which gather and scatter forward blocks along a tree, and ranks from which that can pay.
 const SHORT_BLOCK: (usize, usize) = (2 << 10, 5);
+/// Ranks from which that can pay where each has a CPU.
+const LINEAR: usize = 17;
 /// Bytes in all up to which an allgather does without a ring.
 const SHORT_ALLGATHER: usize = 32 << 10;
+/// The same where each rank has a CPU, and bytes of a block up to which it forwards blocks at doubling distances.
+const SPREAD: usize = 256 << 10;
+const BRUCK: usize = 256;
 /// Bytes of a block up to which an alltoall forwards blocks, and ranks from which that can pay.
 const SHORT_ALLTOALL: (usize, usize) = (256, 8);
+
+/// Bytes of all ranks together up to which each looks at all the others rather than at one in each of several turns.
+const LOOKED_ROUND: usize = 3 << 10;
 
 /// However long.
 const ANY: usize = usize::MAX;
 
 impl Row {
+    /// Whether `len` bytes, which all ranks know, go by messages rather than as it says further on.
+    #[inline]
+    pub fn sends(&self, len: usize) -> bool {
+        self.shown < len && len <= self.sent
+    }
+
     /// Whether `len` bytes, too many to be shown, are copied once.
     #[inline]
     pub fn offers(&self, len: usize) -> bool {
@@ -74,6 +93,9 @@ pub struct Table {
     pub least: usize,
     /// The same in an allgather, an alltoall and its kin.
     pub wide: usize,
+    /// Bytes from which an allreduce, up to [`DOUBLED`](super::board::doubling::DOUBLED) bytes, goes by exchanges at doubling
+    /// distances; 0: a barrier too.
+    pub doubling: usize,
     /// Bytes from which each rank reduces its share of an allreduce.
     pub share: usize,
     /// `MPI_Bcast`, in pieces.
@@ -124,6 +146,8 @@ impl Table {
         let wide = if crowded { at_once } else { near };
         let row = |shown, offered| Row {
             shown,
+            shown_unasked: shown,
+            sent: 0,
             learnt: 0,
             offered: if offered { ANY } else { 0 },
         };
@@ -135,12 +159,19 @@ impl Table {
                 false => near.min(OVERLAP),
             },
             wide,
+            doubling: match settings.board_doubling as usize {
+                0 => ANY,
+                _ if crowded || size < 2 => ANY,
+                ranks if size > 2 * ranks => 0,
+                ranks if size >= ranks => LOOKED_ROUND / size,
+                _ => ANY,
+            },
             // Two ranks read as much either way, in one turn rather than two. Ranks that share CPUs change places in each; of
             // two on one CPU what both show, read and write has to fit its cache.
             share: match (size, crowded) {
                 (0..=2, false) => ANY,
-                (0..=2, true) => settings.share_min.saturating_mul(32) as usize,
-                (_, true) => settings.share_min.saturating_mul(4) as usize,
+                (0..=2, true) => settings.share_min.saturating_mul(128) as usize,
+                (_, true) => settings.share_min.saturating_mul(16) as usize,
                 (_, false) => settings.share_min as usize,
             },
             // Where each rank has a CPU, two can copy by messages.
@@ -151,7 +182,7 @@ impl Table {
                 false => row(reduced(near), once),
             },
             reduce_scatter: row(scattered, once),
-            scan: row(reduced(short), always && size <= FEW_SCAN),
+            scan: row(reduced(short), always && size <= FEW),
             gather: match (crowded, size) {
                 (true, _) => row(short.saturating_mul(2).min(any), always),
                 (false, 0..=2) => row(short.saturating_mul(16).min(any), always),
@@ -166,7 +197,7 @@ impl Table {
         };
         if once && !always && !crowded && near >= LEAST {
             // Data that are rewritten go quicker by two copies, others by one: the ranks find out.
-            table.scatter.shown = direct / 4;
+            (table.scatter.shown, table.scatter.shown_unasked) = (direct / 4, direct / 4);
             for row in [&mut table.scatter, &mut table.allgather, &mut table.alltoall] {
                 row.learnt = AT_ONCE;
             }
@@ -178,6 +209,9 @@ impl Table {
                     (row.shown, row.learnt) = (near / 4, row.shown);
                 }
             }
+        }
+        if size > 2 && !crowded && !always && near >= LEAST {
+            table.prefer_messages(size);
         }
         for &operation in Operation::ALL {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {
@@ -192,16 +226,55 @@ impl Table {
                     .find(|step| step.way == way)
                     .map_or(0, |step| step.most)
             };
+            let shown = match in_pieces && near >= LEAST {
+                true => most(Way::Shown),
+                false => most(Way::Shown).min(scattered),
+            };
+            let behind_shown = rule.steps.iter().filter(|step| step.way != Way::Shown);
+            let sent = behind_shown.map_while(|step| step.way.is_by_messages().then_some(step.most));
             *row = Row {
-                shown: match in_pieces && near >= LEAST {
-                    true => most(Way::Shown),
-                    false => most(Way::Shown).min(scattered),
-                },
+                shown,
+                shown_unasked: shown,
+                sent: sent.max().unwrap_or(0),
                 learnt: if can { most(Way::Learnt) } else { 0 },
                 offered: if can { most(Way::Offered) } else { 0 },
             };
         }
         table
+    }
+
+    /// What is quicker by messages, and what isn't, where each of `size` ranks, more than two, has a CPU: what all show in a turn
+    /// is written and read by everybody at the same time, while messages go back and forth through lines that are at hand
+    /// (docs/measured.md, "Sixteen cores").
+    fn prefer_messages(&mut self, size: usize) {
+        let others = size - 1;
+        let send = |row: &mut Row, shown: usize, sent| {
+            (row.shown, row.sent) = (row.shown.min(shown), sent);
+        };
+        if size.is_power_of_two() {
+            send(&mut self.allreduce, 1 << 10, 1 << 20);
+        }
+        send(&mut self.reduce_scatter, 8 << 10, 1 << 20);
+        send(&mut self.alltoall, 512 * others, (8 << 10) * others);
+        match size <= FEW {
+            true => {
+                send(&mut self.scatter, 2 << 10, (64 << 10) * others);
+                send(&mut self.allgather, 1 << 10, 64 << 10);
+            }
+            false => {
+                send(&mut self.scatter, 2 << 10, ANY);
+                send(&mut self.allgather, 2 << 10, 4 << 10);
+            }
+        }
+        self.reduce.shown = self.reduce.shown.min(512 << 10);
+        if size > 4 {
+            let scanned = if size <= FEW { 1 << 10 } else { 128 };
+            self.scan.shown = self.scan.shown.min(scanned);
+            (self.bcast.shown, self.bcast.learnt) = (self.bcast.shown.max(self.bcast.learnt), 0);
+            if self.reduce.shown > self.near {
+                self.bcast.shown = ANY;
+            }
+        }
     }
 
     /// The length of the pieces of `len` bytes that some ranks show and others take: a quarter, so that most of them are taken while
@@ -265,12 +338,15 @@ impl<'a> Case<'a> {
             .row(operation)
             .map(|(row, _)| *row);
         let row = row.filter(|_| self.size as u64 <= self.settings.board_ranks);
-        let boards = row.map_or([0; 3], |row| [row.shown, row.learnt, row.offered]);
-        let boards = [Way::Shown, Way::Learnt, Way::Offered].into_iter().zip(boards);
+        let [shown, sent, learnt, offered] = row.map_or([0; 4], |row| [row.shown, row.sent, row.learnt, row.offered]);
+        let step = |way, most| Step { way, most };
+        let schedules = self.schedules(operation);
+        let sent = schedules.iter().map(|&Step { way, most }| step(way, most.min(sent)));
         let mut steps: Vec<Step> = Vec::new();
-        for step in boards
-            .map(|(way, most)| Step { way, most })
-            .chain(self.schedules(operation))
+        for step in std::iter::once(step(Way::Shown, shown))
+            .chain(sent)
+            .chain([step(Way::Learnt, learnt), step(Way::Offered, offered)])
+            .chain(schedules.iter().copied())
         {
             let reached = steps.last().map_or(0, |step| step.most);
             if reached < step.most {
@@ -301,6 +377,9 @@ impl<'a> Case<'a> {
         let any = |way| up_to(way, ANY);
         let crowd = if self.crowded { SHORT_CROWD } else { 0 };
         let from = |ranks, block: usize| if self.size >= ranks { block } else { 0 };
+        let roomy = !self.crowded;
+        // With a CPU each, a root is through with some ranks before a tree is.
+        let tree = if roomy { LINEAR } else { SHORT_BLOCK.1 };
         let others = self.size.saturating_sub(1);
         match operation {
             Operation::Barrier => vec![any(if self.crowded { Way::Flat } else { Way::Doubling })],
@@ -308,21 +387,27 @@ impl<'a> Case<'a> {
                 true => vec![up_to(Way::Tree, LONG_BCAST.0 - 1), any(Way::Parts)],
                 false => vec![any(Way::Tree)],
             },
+            Operation::Reduce if roomy => vec![any(Way::Tree)],
             Operation::Reduce | Operation::Allreduce => {
-                let short = if operation == Operation::Reduce {
-                    Way::Tree
-                } else {
-                    Way::Doubling
+                let (short, most) = match operation {
+                    Operation::Reduce => (Way::Tree, LONG_REDUCE - 1),
+                    _ if roomy => (Way::Doubling, LONG_REDUCE / self.size.max(1)),
+                    _ => (Way::Doubling, LONG_REDUCE - 1),
                 };
-                let (flat, short_ones) = (up_to(Way::Flat, crowd), up_to(short, LONG_REDUCE - 1));
-                vec![flat, short_ones, any(Way::Halves), any(short)]
+                vec![
+                    up_to(Way::Flat, crowd),
+                    up_to(short, most),
+                    any(Way::Halves),
+                    any(short),
+                ]
             }
             Operation::ReduceScatter => vec![any(Way::Pairs)],
             Operation::Scan => vec![any(Way::Doubling)],
-            Operation::Gather => vec![up_to(Way::Tree, from(SHORT_BLOCK.1, SHORT_BLOCK.0)), any(Way::Linear)],
-            Operation::Scatter => {
-                let tree = from(SHORT_BLOCK.1, SHORT_BLOCK.0) * others;
-                vec![up_to(Way::Tree, tree), any(Way::Linear)]
+            Operation::Gather => vec![up_to(Way::Tree, from(tree, SHORT_BLOCK.0)), any(Way::Linear)],
+            Operation::Scatter => vec![up_to(Way::Tree, from(tree, SHORT_BLOCK.0) * others), any(Way::Linear)],
+            Operation::Allgather if roomy => {
+                let spread = SPREAD / self.size.max(1);
+                vec![up_to(Way::Bruck, BRUCK), up_to(Way::Spread, spread), any(Way::Ring)]
             }
             Operation::Allgather => {
                 let short = SHORT_ALLGATHER / self.size.max(1);
@@ -352,28 +437,30 @@ mod tests {
     #[test]
     fn ranks_with_a_cpu_each_copy_long_data_once_and_those_that_share_cpus_take_pieces() {
         let (roomy, crowded) = (table(&[], false, 4), table(&[], true, 4));
-        let pieces = Row {
-            shown: ANY,
-            learnt: 0,
-            offered: 0,
-        };
-        assert_eq!((roomy.allreduce.shown, roomy.allreduce.offered), (65536, ANY));
-        assert_eq!((crowded.allreduce, crowded.allgather), (pieces, pieces));
-        assert_eq!((roomy.alltoall.shown, crowded.alltoall.shown), (32768, 1 << 20));
+        assert_eq!((roomy.allreduce.sent, roomy.allreduce.offered), (1 << 20, ANY));
+        for row in [crowded.allreduce, crowded.allgather] {
+            assert_eq!(ways(row), [ANY, 0, 0, 0]);
+        }
+        assert_eq!((roomy.alltoall.shown_unasked, crowded.alltoall.shown), (32768, 1 << 20));
         assert_eq!((crowded.scatter.shown, crowded.scatter.learnt), (1 << 18, 0));
         assert_eq!((roomy.alltoall.learnt, crowded.alltoall.learnt), (1 << 18, 0));
-        assert_eq!((roomy.scatter.shown, roomy.scatter.learnt), (8192, 1 << 18));
+        assert_eq!((roomy.scatter.shown_unasked, roomy.scatter.learnt), (8192, 1 << 18));
         assert_eq!((roomy.bcast.learnt, crowded.bcast.shown), (1 << 18, ANY));
+    }
+
+    /// Up to how many bytes an operation is shown, sent, learnt and offered.
+    fn ways(row: Row) -> [usize; 4] {
+        [row.shown, row.sent, row.learnt, row.offered]
     }
 
     #[test]
     fn two_ranks_share_reductions_late_if_at_all_and_show_more() {
         let (two, three) = (table(&[], false, 2), table(&[], false, 3));
-        assert_eq!((two.share, three.share, table(&[], true, 4).share), (ANY, 8192, 32768));
+        assert_eq!((two.share, three.share, table(&[], true, 4).share), (ANY, 2048, 32768));
         assert_eq!(table(&[], true, 2).share, 1 << 18);
         assert_eq!((two.allreduce.shown, three.allreduce.shown), (ANY, 65536));
         let both = |row: Row| (row.shown, row.learnt);
-        assert_eq!((both(two.reduce), both(three.reduce)), ((1 << 14, ANY), (1 << 20, 0)));
+        assert_eq!((both(two.reduce), both(three.reduce)), ((1 << 14, ANY), (1 << 19, 0)));
         assert_eq!((both(two.scan), both(three.scan)), ((1 << 14, ANY), (1 << 18, 0)));
         assert_eq!(
             (both(two.gather), both(three.gather)),
@@ -384,7 +471,7 @@ mod tests {
             ((1 << 13, 1 << 16), (1 << 13, 1 << 18))
         );
         let scattered = |table: Table| table.reduce_scatter.shown;
-        assert_eq!((scattered(two), scattered(three)), (ANY, 1 << 18));
+        assert_eq!((scattered(two), scattered(three)), (ANY, 8 << 10));
     }
 
     #[test]
@@ -405,17 +492,7 @@ mod tests {
             false,
             4,
         );
-        assert_eq!(
-            (none.allreduce, none.bcast.shown),
-            (
-                Row {
-                    shown: 65536,
-                    learnt: 0,
-                    offered: 0
-                },
-                65536
-            )
-        );
+        assert_eq!((ways(none.allreduce), none.bcast.shown), ([1024, 1 << 20, 0, 0], 65536));
         let all = table(&[("NEARMPI_BOARD_ONE_COPY", "2")], true, 9);
         assert_eq!((all.bcast.shown, all.bcast.offered, all.scan.offered), (65536, ANY, 0));
         let refused = table(&[("NEARMPI_BOARD_ONE_COPY", "2"), ("NEARMPI_ONE_COPY", "0")], true, 4);
@@ -428,14 +505,7 @@ mod tests {
             "allreduce@2: shown<=4K offered<=8K; reduce_scatter crowded: shown pairs; bcast@3-: parts; gather: offered";
         let set = |more| vec![("NEARMPI_COLLECTIVES", rules), more];
         let (two, none) = (table(&set(("", "")), false, 2), table(&[], false, 2));
-        assert_eq!(
-            two.allreduce,
-            Row {
-                shown: 4096,
-                learnt: 0,
-                offered: 8192
-            }
-        );
+        assert_eq!(ways(two.allreduce), [4096, 0, 0, 8192]);
         assert_eq!((two.bcast, two.alltoall), (none.bcast, none.alltoall));
         assert_eq!((two.gather.shown, two.gather.offered), (0, ANY));
         let four = table(&set(("", "")), true, 4);
@@ -479,10 +549,7 @@ mod tests {
         let settings = Settings::read(|_| None).unwrap();
         let rule = |crowded, size, operation| Case::new(&settings, crowded, size).rule(operation).to_string();
         assert_eq!(rule(false, 8, Operation::Barrier), "barrier@8 roomy: doubling");
-        assert_eq!(
-            rule(false, 8, Operation::Bcast),
-            "bcast@8 roomy: shown<=8K learnt<=256K parts"
-        );
+        assert_eq!(rule(false, 8, Operation::Bcast), "bcast@8 roomy: shown");
         assert_eq!(rule(true, 8, Operation::Bcast), "bcast@8 crowded: shown");
         let many = rule(true, 100, Operation::Allreduce);
         assert_eq!(many, "allreduce@100 crowded: flat<=4K doubling<=16383 halves");

@@ -16,6 +16,7 @@
 //! | [`blocks`] | a block for each of the others |
 //! | [`crowd`] | whose turn it is on a CPU that ranks share |
 //! | [`cut`] | how nonblocking operations go in pieces |
+//! | [`doubling`] | exchanges at doubling distances |
 //! | [`desk`] | scratch memory that is still being read; what threads wait for |
 //! | [`far`] | what is too long to be shown: one copy out of its owner's memory |
 //! | [`kept`] | persistent operations |
@@ -37,6 +38,7 @@ mod blocks;
 mod crowd;
 mod cut;
 pub mod desk;
+pub mod doubling;
 pub mod far;
 pub mod kept;
 pub mod learnt;
@@ -404,10 +406,9 @@ impl<'a> Turn<'a> {
     /// # Errors
     /// What makes progress impossible.
     pub fn show(&self, hold: &mut Hold, buffer: &Buffer) -> Result<()> {
-        self.show_with(hold, buffer.len(), |sheet| {
-            // SAFETY: the sheet has as many bytes as the buffer, which the program owns.
-            unsafe { sheet.pack(0, buffer, 0, buffer.len()) };
-        })
+        self.put_buffer(hold, buffer)?;
+        self.ring(hold);
+        Ok(())
     }
 
     /// Shows `len` bytes that `fill` writes.
@@ -585,9 +586,7 @@ impl<'a> Turn<'a> {
     /// Ends the turn: what others show in it is not read any more.
     #[inline]
     pub fn finish(&self, hold: &Hold) {
-        let board = &self.boards.members[self.boards.me].board;
-        board.finish(self.number);
-        board.expect(self.number + 1);
+        self.pass();
         self.ring(hold);
     }
 

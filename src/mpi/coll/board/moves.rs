@@ -6,7 +6,7 @@
 //! while it takes one, the others show the next.
 #![allow(unsafe_code)]
 
-use super::{Turn, Where};
+use super::{Turn, Where, doubling};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Blocks;
 use crate::mpi::coll::machine;
@@ -14,12 +14,15 @@ use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 
 /// Everybody shows that it is here and looks at everybody else; where ranks share CPUs some wait for a root to leave first
-/// ([`Turn::follow`]).
+/// ([`Turn::follow`]), and where each of many has a CPU they go by [`doubling`].
 /// Cost: one line to show, p - 1 to look at, all at once.
 ///
 /// # Errors
 /// `Other`: a member is in another call.
 pub fn barrier(hold: &mut Hold, at: Where) -> Result<()> {
+    if at.boards.table.doubling == 0 {
+        return doubling::barrier(hold, at);
+    }
     let turn = at.turn();
     turn.show_with(hold, 0, |_| ())?;
     turn.follow(hold)?;

@@ -155,6 +155,27 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
+    /// Waits for what all others show, of which every rank reads `part`, and fetches it, each rank from the one behind it on: ranks
+    /// that all look at the same line at a time wait for each other, and lines that are on their way together come sooner. Where
+    /// ranks share CPUs the order in which they wait matters more.
+    fn look_round(
+        &self,
+        hold: &mut Hold,
+        turn: &Turn,
+        at: Where,
+        mine: Part,
+        part: impl Fn(u32) -> Part,
+    ) -> Result<()> {
+        if turn.size() > 2 && !turn.boards.segment.oversubscribed() {
+            for rank in at.others() {
+                let view = self.view(hold, turn, rank, mine.0, &part)?;
+                let from = view.data.wrapping_add(mine.0 * self.extent);
+                hold.engine.channel.ahead.fetch_piece(from, mine.1 * self.extent);
+            }
+        }
+        Ok(())
+    }
+
     /// Reduces what ranks 0 to `last` show, all of it, into the receive buffer.
     pub(super) fn reduce_whole(&self, hold: &mut Hold, turn: &Turn, last: u32) -> Result<()> {
         let nothing_left_out = |_| (0, 0);
@@ -208,6 +229,15 @@ impl<'a> Elements<'a> {
         let both = if me == 0 { (own, theirs) } else { (theirs, own) };
         let overwritten = self.send.is_none().then_some(me as usize);
         self.combine(hold, (both.0, Some(both.1)), overwritten, (0, self.count), to)
+    }
+
+    /// Reduces what two ranks show, the lower one first, into the receive buffer.
+    pub(super) fn reduce_two(&self, hold: &mut Hold, turn: &Turn, (lower, upper): (u32, u32)) -> Result<()> {
+        let len = Some(self.size());
+        // What this rank has is read from where it shows it: the result may overwrite it.
+        let right = turn.see(hold, upper, len)?;
+        let left = turn.see(hold, lower, len)?;
+        self.combine(hold, (left, Some(right)), None, (0, self.count), self.recv)
     }
 
     /// `to = left op right`, or `to = left op to`; the result overwrites the operand number `own`, if any.
@@ -264,6 +294,7 @@ pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> 
     for elements in elements.pieces(at.near * SHARED) {
         let turn = at.exchange();
         turn.show(hold, &elements.operand())?;
+        elements.look_round(hold, &turn, at, (0, elements.count), |_| (0, 0))?;
         elements.reduce_whole(hold, &turn, at.comm.size() - 1)?;
         turn.seen_all();
         turn.finish(hold);
@@ -289,15 +320,22 @@ fn allreduce_piece(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()
     let result = elements.result(first, mine);
     let turn = at.turn();
     elements.show_to_others(hold, &turn, (first, mine))?;
+    elements.look_round(hold, &turn, at, (first, mine), part)?;
     elements.reduce(hold, &turn, at.comm.size() - 1, (first, mine), result.address, part)?;
     turn.seen_all();
     turn.finish(hold);
     let turn = at.turn();
     turn.show(hold, &result)?;
-    for step in 1..at.comm.size() {
-        let rank = (at.comm.rank + step) % at.comm.size();
+    let room = |rank| {
         let (first, count) = part(rank);
-        let room = elements.result(first, count);
+        elements.result(first, count)
+    };
+    for rank in at.others() {
+        let view = turn.see(hold, rank, Some(room(rank).len()))?;
+        hold.engine.channel.ahead.fetch_piece(view.data, view.len);
+    }
+    for rank in at.others() {
+        let room = room(rank);
         turn.see(hold, rank, Some(room.len()))?.copy(hold, 0, &room)?;
         turn.count(hold, rank, room.len());
     }
@@ -366,6 +404,7 @@ pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: im
     let turn = at.exchange();
     let mine = block(at.comm.rank);
     elements.show_to_others(hold, &turn, mine)?;
+    elements.look_round(hold, &turn, at, mine, &block)?;
     elements.reduce(hold, &turn, at.comm.size() - 1, mine, elements.recv, block)?;
     turn.seen_all();
     turn.finish(hold);

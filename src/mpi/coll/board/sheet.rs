@@ -5,7 +5,10 @@
 //! ([`Stores`]); what this rank has read there itself, in memory that two ranks swap or pass to each other, does not.
 #![allow(unsafe_code)]
 
+use super::Turn;
 use crate::mpi::buffer::Buffer;
+use crate::mpi::error::Result;
+use crate::mpi::world::Hold;
 use crate::shm::stores::Stores;
 use crate::sys::copy;
 use std::cell::RefMut;
@@ -52,6 +55,17 @@ impl Sheet<'_> {
                 _ => buffer.pack(first, to, len),
             }
         }
+    }
+}
+
+impl Turn<'_> {
+    /// Shows `buffer`; wakes nobody yet.
+    #[inline]
+    pub(super) fn put_buffer(&self, hold: &mut Hold, buffer: &Buffer) -> Result<()> {
+        self.put(hold, buffer.len(), false, |sheet| {
+            // SAFETY: the sheet has as many bytes as the buffer, which the program owns.
+            unsafe { sheet.pack(0, buffer, 0, buffer.len()) };
+        })
     }
 }
 

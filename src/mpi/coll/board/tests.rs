@@ -9,7 +9,7 @@ use crate::mpi::comm::{Comm, create};
 use crate::mpi::pt2pt;
 use crate::mpi::world::{Hold, World};
 use crate::sys::cvar::Settings;
-use crate::sys::selection::Operation;
+use crate::sys::selection::{Operation, Way};
 use proptest::prelude::*;
 use std::rc::Rc;
 
@@ -323,6 +323,7 @@ proptest! {
         pieces in prop_oneof![Just(0u64), Just(10_000), Just(1 << 20)],
         direct in prop_oneof![Just(0u64), Just(500), Just(16384)],
         trays in 0..=1u64,
+        doubling in 0..=2u64,
         program in steps(12_000),
     ) {
         let set = [
@@ -333,6 +334,7 @@ proptest! {
             ("NEARMPI_BOARD_PIECES", pieces),
             ("NEARMPI_BOARD_DIRECT", direct),
             ("NEARMPI_BOARD_TRAYS", trays),
+            ("NEARMPI_BOARD_DOUBLING", doubling),
         ];
         job(ranks, if crowded { 1 } else { 8 }, &set, false, |_, world| {
             let mut hold = world.hold();
@@ -349,13 +351,20 @@ fn rules() -> impl Strategy<Value = String> {
     let bound = prop_oneof![Just(""), Just("<=0"), Just("<=100"), Just("<=2K"), Just("<=40K")];
     let rule = (
         0..Operation::ALL.len(),
-        prop::collection::vec(prop::option::of(bound), 5),
+        prop::collection::vec(prop::option::of(bound), 6),
+        any::<bool>(),
     );
-    let rule = rule.prop_map(|(operation, bounds)| {
+    let rule = rule.prop_map(|(operation, bounds, early)| {
         let operation = Operation::ALL[operation];
         let ways = operation.ways().iter().zip(bounds);
-        let ways = ways.filter_map(|(way, bound)| Some(format!("{}{}", way.word(), bound?)));
-        (operation.word(), ways.collect::<Vec<_>>().join(" "))
+        let ways = ways.filter_map(|(&way, bound)| Some((way, format!("{}{}", way.word(), bound?))));
+        let mut ways: Vec<_> = ways.collect();
+        // Messages before what is learnt or offered.
+        if early {
+            ways.sort_by_key(|(way, _)| (*way != Way::Shown, !way.is_by_messages()));
+        }
+        let ways: Vec<_> = ways.into_iter().map(|(_, text)| text).collect();
+        (operation.word(), ways.join(" "))
     });
     let rule = rule.prop_filter_map("a rule has ways", |(operation, ways)| {
         (!ways.is_empty()).then(|| format!("{operation}: {ways}"))
