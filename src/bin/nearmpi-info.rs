@@ -178,9 +178,9 @@ const SELECTION: &str = "\
 # NEARMPI_COLLECTIVES=\"RULE; RULE ...\" says otherwise, case by case; the later of two rules for a case counts.
 #   RULE: OPERATION[@RANKS] [roomy|crowded]: WAY[<=BYTES] ...
 #   RANKS: 8, 3-8 or 3-; roomy: jobs with a CPU for each rank; BYTES: 4096, 64K, 1M
-# Of the ways the first is taken whose bound holds and that can do it; blocking operations begin with shown (through
-# boards in shared memory), offered (copied once) and learnt (the quicker of both, found out while the program runs), all
-# others with the ways by messages that follow.
+# Of the ways the first is taken whose bound holds and that can do it. For blocking operations alone there are shown
+# (through boards in shared memory), learnt (shown or copied once, as proves quicker while the program runs) and offered
+# (copied once); the others are by messages, and may come before learnt and offered.
 #
 # OPERATION       BYTES                           WAYS, in this order
 ";
