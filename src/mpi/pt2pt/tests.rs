@@ -9,7 +9,12 @@ use std::sync::Arc;
 
 /// Runs `program(rank, world)` as each of `ranks` ranks, with control variables from `set`.
 pub(super) fn job(ranks: u32, set: &[(&str, &str)], program: impl Fn(u32, &World) + Sync) {
-    let segment = Arc::new(Segment::private(ranks, 2).unwrap());
+    job_on(2, ranks, set, program);
+}
+
+/// As [`job`], on so many CPUs.
+fn job_on(cpus: u32, ranks: u32, set: &[(&str, &str)], program: impl Fn(u32, &World) + Sync) {
+    let segment = Arc::new(Segment::private(ranks, cpus).unwrap());
     std::thread::scope(|scope| {
         for rank in 0..ranks {
             let (segment, program) = (segment.clone(), &program);
@@ -129,7 +134,14 @@ fn a_look_for_a_started_receive_lets_all_that_comes_before_go_where_it_belongs()
 }
 
 fn every_size_arrives_whole(set: &[(&str, &str)]) {
-    job(3, set, |rank, world| {
+    for cpus in [2, 3] {
+        every_size_arrives_whole_of(cpus, 3, set);
+    }
+}
+
+/// ... in a job of so many ranks on so many CPUs.
+fn every_size_arrives_whole_of(cpus: u32, ranks: u32, set: &[(&str, &str)]) {
+    job_on(cpus, ranks, set, |rank, world| {
         let mut hold = world.hold();
         let comm = hold.world.clone();
         for (turn, len) in SIZES.into_iter().enumerate() {
@@ -146,7 +158,7 @@ fn every_size_arrives_whole(set: &[(&str, &str)]) {
                     Mode::Standard,
                 )
                 .unwrap();
-            } else {
+            } else if rank == 2 {
                 for source in [1, 0] {
                     let mut data = vec![0; len];
                     let status = recv(&mut hold, &comm, Plane::PointToPoint, buffer(&mut data), source, tag).unwrap();
@@ -181,6 +193,11 @@ fn every_size_arrives_whole_by_every_path() {
     every_size_arrives_whole(&[parts[0], parts[1], ("NEARMPI_RING_GROW", "1")]);
     every_size_arrives_whole(&[parts[0], parts[1], ("NEARMPI_RING_GROW", "0")]);
     every_size_arrives_whole(&[parts[0], parts[1], ("NEARMPI_RING_PART", "0")]);
+    // Rings have less room there, and those of more than 64 ranks no parts.
+    for ranks in [16, 64, 65] {
+        every_size_arrives_whole_of(ranks, ranks, &[]);
+        every_size_arrives_whole_of(ranks, ranks, &parts);
+    }
 }
 
 /// `MPI_Sendrecv` counts on that.
