@@ -149,7 +149,7 @@ cvars! {
     board_ranks "BOARD_RANKS" 64 0..=32768 job
         "ranks up to which a communicator's short collectives go by boards in shared memory; 0: all by messages";
     board_lead "BOARD_LEAD" 1 0..=1
-        "1: where ranks share CPUs, one that waits for the same root behind each barrier lets that leave the barrier first; 0: none waits for another to leave";
+        "1: where ranks share CPUs, one that waits for the same root behind each barrier, or for all ranks below it with one of them on its CPU, lets that leave the barrier first; 0: none waits for another to leave";
     board_max "BOARD_MAX" 65536 0..=65536 job
         "bytes of a rank that are shown to others at a time; up to these a collective goes by boards";
     board_pieces "BOARD_PIECES" 262144 0..=1152921504606846976 job

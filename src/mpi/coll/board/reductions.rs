@@ -452,7 +452,7 @@ pub fn reduce_scatter_of_two(
 /// As [`allreduce`].
 pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) -> Result<()> {
     let (me, size) = (at.comm.rank, at.comm.size());
-    for elements in elements.pieces(at.near) {
+    for (piece, elements) in elements.pieces(at.near).enumerate() {
         let turn = match me + 1 < size {
             true => {
                 let turn = at.turn();
@@ -462,6 +462,9 @@ pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) ->
             // Nobody looks at the last rank's.
             false => begin_reduce(hold, at, &elements)?,
         };
+        if piece == 0 {
+            turn.chains(hold);
+        }
         if let Some(last) = me.checked_sub(exclusive.into()) {
             elements.reduce_whole(hold, &turn, last)?;
         }
