@@ -107,11 +107,18 @@ impl<B: Bytes> Channel<B> {
             1 => Way::Cells,
             2 => Way::Pull,
             3 => Way::Join,
+            _ if !at_home && (len as u64) < self.one_copy_shared() => Way::Cells,
             4 if len < one_copy_min => Way::Cells,
             4 if len < join_min => Way::Pull,
             4 => Way::Join,
             _ => self.learnt_way(to, (len, at_home), one_copy_min, join_min),
         }
+    }
+
+    /// Bytes up to which the way is given where ranks share CPUs. Trying costs more there than any way gains: who copies, by itself or in the
+    /// kernel, takes the time from the others.
+    fn one_copy_shared(&self) -> u64 {
+        self.settings.one_copy_shared * u64::from(self.segment.oversubscribed())
     }
 
     /// Where learning has a choice: both sides copy what makes a chunk for each, above twice `join_min` one
@@ -199,7 +206,10 @@ mod tests {
     use super::super::outgoing::Sent;
     use super::super::{Arrival, Glance};
     use super::*;
+    use crate::shm::segment::Segment;
     use crate::sys::cma::Pace;
+    use crate::sys::cvar::Settings;
+    use std::sync::Arc;
 
     #[test]
     fn short_messages_of_a_window_do_not_go_by_shuttle() {
@@ -213,6 +223,21 @@ mod tests {
         assert_eq!(goes(&mut low), [false, true]);
         low.settings.shuttle_alone = 0;
         assert_eq!(goes(&mut low), [true; 2]);
+    }
+
+    #[test]
+    fn where_ranks_share_cpus_nothing_is_learnt_about_what_is_not_very_long() {
+        let segment = Arc::new(Segment::private(2, 1).unwrap());
+        let mut low = Channel::<Plain>::join(segment, 0, Settings::read(|_| None).unwrap());
+        let mut bytes = vec![1u8; 1 << 20];
+        let at = bytes.as_mut_ptr();
+        let mut ways = |low: &mut Channel<Plain>, len| -> Vec<Way> {
+            (0..100).map(|_| low.way(1, len, Some(at), 32_768)).collect()
+        };
+        assert!(ways(&mut low, 500_000).iter().all(|&way| way == Way::Cells) && !low.tries(1, 500_000));
+        assert!(ways(&mut low, 1 << 20).iter().any(|&way| way != Way::Cells));
+        low.settings.one_copy_shared = 0;
+        assert!(ways(&mut low, 500_000).iter().any(|&way| way != Way::Cells));
     }
 
     #[test]
