@@ -231,7 +231,7 @@ mod tests {
         let mut low = Channel::<Plain>::join(segment, 0, Settings::read(|_| None).unwrap());
         let mut bytes = vec![1u8; 1 << 20];
         let at = bytes.as_mut_ptr();
-        let mut ways = |low: &mut Channel<Plain>, len| -> Vec<Way> {
+        let ways = |low: &mut Channel<Plain>, len| -> Vec<Way> {
             (0..100).map(|_| low.way(1, len, Some(at), 32_768)).collect()
         };
         assert!(ways(&mut low, 500_000).iter().all(|&way| way == Way::Cells) && !low.tries(1, 500_000));
