@@ -107,10 +107,10 @@ impl<B: Bytes> Channel<B> {
             1 => Way::Cells,
             2 => Way::Pull,
             3 => Way::Join,
-            _ if !at_home && (len as u64) < self.one_copy_shared() => Way::Cells,
             4 if len < one_copy_min => Way::Cells,
             4 if len < join_min => Way::Pull,
             4 => Way::Join,
+            _ if !at_home && (len as u64) < self.one_copy_shared() => Way::Cells,
             _ => self.learnt_way(to, (len, at_home), one_copy_min, join_min),
         }
     }
@@ -172,8 +172,8 @@ impl<B: Bytes> Channel<B> {
         short && !self.goes_in_parts(to, message) && !self.goes_aside(to, message.end)
     }
 
-    /// Whether a message of `len` bytes that the ring is too full for goes through cells rather than wait: ranks that share CPUs
-    /// change places each time that a ring is full.
+    /// Whether a message of `len` bytes that the ring is too full for goes through cells rather than wait, where nothing goes in parts:
+    /// ranks that share CPUs change places each time that a ring is full.
     fn goes_aside(&mut self, to: u32, len: usize) -> bool {
         let producer = &mut self.out[to as usize].producer;
         let (size, len) = (producer.size(), len as u32);
@@ -236,8 +236,22 @@ mod tests {
         };
         assert!(ways(&mut low, 500_000).iter().all(|&way| way == Way::Cells) && !low.tries(1, 500_000));
         assert!(ways(&mut low, 1 << 20).iter().any(|&way| way != Way::Cells));
-        low.settings.one_copy_shared = 0;
+        low.settings.way = 4;
+        assert_eq!(low.way(1, 500_000, Some(at), 32_768), Way::Pull, "by length alone");
+        (low.settings.way, low.settings.one_copy_shared) = (0, 0);
         assert!(ways(&mut low, 500_000).iter().any(|&way| way != Way::Cells));
+    }
+
+    #[test]
+    fn of_many_ranks_a_quarter_of_a_shuttle_is_there_for_whatever_comes() {
+        let segment = Arc::new(Segment::private(16, 16).unwrap());
+        let mut low = Channel::<Plain>::join(segment, 0, Settings::read(|_| None).unwrap());
+        let quarter = low.out[1].shuttles.capacity() / 4;
+        assert!(quarter < MADE);
+        assert_eq!(
+            [0, 1].map(|more| low.goes_by_shuttle(1, quarter + more, true)),
+            [true, false]
+        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::pool::{CELL, CELLS};
 use super::profile;
 use super::ring::{Credit, Slot};
 use std::mem::size_of;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 /// Size of a partition's unit.
 pub const PAGE: usize = 4096;
@@ -37,10 +37,11 @@ pub const BOARDED: usize = 1 << 13;
 /// Most ranks of a job: an envelope has 16 bits for a rank.
 pub const MAX_RANKS: u32 = 1 << 15;
 
-/// Bytes of rings that one receiver has for all its senders together, at most, by the ranks of a job.
-const RINGS_PER_RECEIVER: [(RangeInclusive<usize>, usize); 2] = [(0..=8, 576 << 10), (9..=LARGE, 1 << 20)];
-/// The same in jobs of more than [`LARGE`] ranks.
-const RINGS_OF_MANY: usize = 256 << 10;
+/// Bytes of rings that one receiver has for all its senders together, at most, in jobs of up to [`SMALL`] ranks, of up to
+/// [`LARGE`], and of more.
+const RINGS_PER_RECEIVER: (usize, usize, usize) = (576 << 10, 1 << 20, 256 << 10);
+/// Ranks of a job in which each pair has the largest ring.
+const SMALL: usize = 8;
 /// Most ranks of a job whose pairs have room for messages of some KiB, and shuttles.
 const LARGE: usize = 64;
 /// Largest and smallest ring of one pair: half of it slots, half bytes, but no more slots than [`SLOTS`]. The largest, that of two
@@ -50,8 +51,9 @@ const RING: (usize, usize) = (288 << 10, 1 << 10);
 const SLOTS: usize = 32 << 10;
 /// Bytes of the larger byte ring of each direction of a job of two ranks; others have none.
 const LARGER: usize = 1 << 20;
-/// Bytes of shuttles that one rank begins with, for all others together, by the ranks of a job; none with more than [`LARGE`].
-const SHUTTLES_PER_RANK: [(RangeInclusive<usize>, usize); 2] = [(2..=8, 8 << 20), (9..=LARGE, 4 << 20)];
+/// Bytes of shuttles that one rank begins with, for all others together, in jobs of up to [`SMALL`] ranks, and of up to
+/// [`LARGE`]; larger ones have none.
+const SHUTTLES_PER_RANK: (usize, usize) = (8 << 20, 4 << 20);
 
 /// Offsets and sizes, in bytes, for a job of `ranks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,17 +99,17 @@ pub fn second(context: usize) -> Option<usize> {
     }
 }
 
-/// What a table by ranks says of `ranks`.
-fn of(table: &[(RangeInclusive<usize>, usize)], ranks: usize) -> Option<usize> {
-    let row = table.iter().find(|(range, _)| range.contains(&ranks));
-    row.map(|&(_, bytes)| bytes)
-}
-
 impl Layout {
     /// The layout for `ranks` (1 to [`MAX_RANKS`]) ranks.
     pub fn new(ranks: u32) -> Layout {
         let p = ranks as usize;
-        let rings = of(&RINGS_PER_RECEIVER, p).unwrap_or(RINGS_OF_MANY);
+        let (rings, shuttles) = if p <= SMALL {
+            (RINGS_PER_RECEIVER.0, SHUTTLES_PER_RANK.0)
+        } else if p <= LARGE {
+            (RINGS_PER_RECEIVER.1, SHUTTLES_PER_RANK.1)
+        } else {
+            (RINGS_PER_RECEIVER.2, 0)
+        };
         let ring = (rings / p.next_power_of_two()).clamp(RING.1, RING.0);
         let slots = (ring / 2).min(SLOTS);
         let bytes = 1 << (ring - slots).ilog2();
@@ -115,7 +117,7 @@ impl Layout {
         let contexts = PAGE;
         let blocks = contexts + (ENTRIES * size_of::<Context>()).next_multiple_of(PAGE);
         let rings = blocks + p * PAGE;
-        let shuttle = of(&SHUTTLES_PER_RANK, p).map_or(0, |bytes| bytes / p.next_power_of_two());
+        let shuttle = if p > 1 { shuttles / p.next_power_of_two() } else { 0 };
         let larger = if p == 2 { LARGER } else { 0 };
         let ring_block = (p * (size_of::<Credit>() + ring)).next_multiple_of(PAGE) + p * (larger + shuttle);
         let pools = rings + p * ring_block;

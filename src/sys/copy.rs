@@ -122,6 +122,14 @@ const PIECE: usize = 256;
 /// What goes to places with gaps is fetched at once, as much as comes in a part.
 const PART: usize = 16 << 10;
 
+/// Fetches the lines of `len` bytes for reading, without waiting for them.
+#[inline]
+fn fetch_lines(from: *const u8, len: usize) {
+    (0..len)
+        .step_by(LINE)
+        .for_each(|at| cpu::read_later(from.wrapping_add(at)));
+}
+
 /// Copies of memory that another CPU has written or read last: long ones fetch lines so many bytes before they need them (`NEARMPI_FETCH_AHEAD`;
 /// 0: they do not). A line out of another CPU's caches is long in coming, and a processor that reads a row looks for fewer of them by itself
 /// than can be on their way at a time.
@@ -170,18 +178,14 @@ impl Ahead {
     #[inline]
     pub fn fetch_piece(self, from: *const u8, len: usize) {
         if self.0 > 0 && len <= PIECE {
-            (0..len)
-                .step_by(LINE)
-                .for_each(|at| cpu::read_later(from.wrapping_add(at)));
+            fetch_lines(from, len);
         }
     }
 
     /// Fetches the first [`PART`] of `len` bytes that another CPU has written and this one is about to unpack.
     pub fn fetch(self, from: *const u8, len: usize) {
         if self.fetches(len) {
-            (0..len.min(PART))
-                .step_by(LINE)
-                .for_each(|at| cpu::read_later(from.wrapping_add(at)));
+            fetch_lines(from, len.min(PART));
         }
     }
 

@@ -7,7 +7,8 @@
 //! ```
 //! A rule counts for communicators of so many ranks (`8`, `3-8`, `3-`; without: any), in jobs whose ranks have a CPU each
 //! (`roomy`) or share CPUs (`crowded`). Its ways are tried in turn: the first whose bound is not exceeded and that is able
-//! is taken; what none of them takes goes the usual way by messages. Ways by messages may stand before `learnt` and `offered`. Of two rules for the same case the later one counts.
+//! is taken; what none of them takes goes the usual way by messages. Ways by messages may stand before `learnt` and `offered`.
+//! Of two rules for the same case the later one counts.
 
 use std::fmt;
 

@@ -42,7 +42,7 @@ pub struct Row {
 
 /// Bytes from which a broadcast goes in parts, and ranks from which that can pay.
 const LONG_BCAST: (usize, usize) = (64 << 10, 5);
-/// Bytes from which a reduction works by halves.
+/// Bytes from which a reduction works by halves; an allreduce of ranks with a CPU each divides them by their number.
 const LONG_REDUCE: usize = 16 << 10;
 /// Bytes up to which ranks that share CPUs reduce at one of them.
 const SHORT_CROWD: usize = 4 << 10;
@@ -211,7 +211,7 @@ impl Table {
             }
         }
         if size > 2 && !crowded && !always && near >= LEAST {
-            table.prefer_messages(size);
+            table.prefer_messages(size, any);
         }
         for &operation in Operation::ALL {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {
@@ -246,7 +246,8 @@ impl Table {
     /// What is quicker by messages, and what isn't, where each of `size` ranks, more than two, has a CPU: what all show in a turn
     /// is written and read by everybody at the same time, while messages go back and forth through lines that are at hand
     /// (docs/measured.md, "Sixteen cores").
-    fn prefer_messages(&mut self, size: usize) {
+    /// What goes in pieces is shown up to `any` bytes.
+    fn prefer_messages(&mut self, size: usize, any: usize) {
         let others = size - 1;
         let send = |row: &mut Row, shown: usize, sent| {
             (row.shown, row.sent) = (row.shown.min(shown), sent);
@@ -270,10 +271,7 @@ impl Table {
         if size > 4 {
             let scanned = if size <= FEW { 1 << 10 } else { 128 };
             self.scan.shown = self.scan.shown.min(scanned);
-            (self.bcast.shown, self.bcast.learnt) = (self.bcast.shown.max(self.bcast.learnt), 0);
-            if self.reduce.shown > self.near {
-                self.bcast.shown = ANY;
-            }
+            (self.bcast.shown, self.bcast.learnt) = (any, 0);
         }
     }
 
@@ -508,6 +506,11 @@ mod tests {
         assert_eq!(ways(two.allreduce), [4096, 0, 0, 8192]);
         assert_eq!((two.bcast, two.alltoall), (none.bcast, none.alltoall));
         assert_eq!((two.gather.shown, two.gather.offered), (0, ANY));
+        let rules = "allreduce: shown<=1K doubling<=2K halves<=8K offered; bcast: parts<=1K";
+        let early = table(&[("NEARMPI_COLLECTIVES", rules)], false, 2);
+        assert_eq!(ways(early.allreduce), [1024, 8192, 0, ANY]);
+        let sends = [1024, 1025, 8192, 8193].map(|len| early.allreduce.sends(len));
+        assert_eq!(sends, [false, true, true, false]);
         let four = table(&set(("", "")), true, 4);
         assert_eq!((four.bcast.shown, four.bcast.offered), (0, 0));
         // Blocks are not shown in pieces.
@@ -551,6 +554,14 @@ mod tests {
         assert_eq!(rule(false, 8, Operation::Barrier), "barrier@8 roomy: doubling");
         assert_eq!(rule(false, 8, Operation::Bcast), "bcast@8 roomy: shown");
         assert_eq!(rule(true, 8, Operation::Bcast), "bcast@8 crowded: shown");
+        assert_eq!(
+            rule(false, 16, Operation::Allreduce),
+            "allreduce@16 roomy: shown<=1K halves<=1M offered"
+        );
+        assert_eq!(
+            rule(false, 16, Operation::Alltoall),
+            "alltoall@16 roomy: shown<=7680 pairs<=120K learnt<=256K offered"
+        );
         let many = rule(true, 100, Operation::Allreduce);
         assert_eq!(many, "allreduce@100 crowded: flat<=4K doubling<=16383 halves");
     }

@@ -33,6 +33,16 @@ impl Turn<'_> {
         board.finish(self.number);
         board.expect(self.number + 1);
     }
+
+    /// Ends the turn number `done` of an operation that has so many.
+    #[inline]
+    fn end_of(&self, hold: &Hold, done: u32, turns: u32) {
+        if done < turns {
+            return self.pass();
+        }
+        self.seen_all_but(u64::from(turns) - 1);
+        self.finish(hold);
+    }
 }
 
 /// In turn k everybody tells the rank 2^k ahead that all it heard of are here. Cost: ceil(log2 p) turns, a line to show and one to
@@ -42,20 +52,14 @@ impl Turn<'_> {
 /// `Other`: a member is in another call.
 pub fn barrier(hold: &mut Hold, at: Where) -> Result<()> {
     let (me, size) = (at.comm.rank, at.comm.size());
-    let (mut step, mut before) = (1, 0);
-    loop {
-        let turn = at.turn();
+    let turns = size.next_power_of_two().ilog2();
+    for done in 0..turns {
+        let (turn, step) = (at.turn(), 1 << done);
         turn.show_to(hold, &Buffer::bytes(null_mut(), 0), (me + step) % size)?;
         turn.see(hold, (me + size - step) % size, Some(0))?;
-        step *= 2;
-        if step >= size {
-            turn.seen_all_but(before);
-            turn.finish(hold);
-            return Ok(());
-        }
-        turn.pass();
-        before += 1;
+        turn.end_of(hold, done + 1, turns);
     }
+    Ok(())
 }
 
 /// In each turn two ranks exchange what they have so far, of up to [`DOUBLED`] bytes, at distances 1, 2, 4 ..., and both reduce it in
@@ -66,58 +70,41 @@ pub fn barrier(hold: &mut Hold, at: Where) -> Result<()> {
 /// `Other`: a member is in another call.
 pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
     let (me, size) = (at.comm.rank, at.comm.size());
-    let doubling = 1 << size.ilog2();
-    // The first so many pairs stand for two ranks each: the even one takes part.
-    let pairs = size - doubling;
+    // The first so many pairs of ranks stand for one each: the even one takes part.
+    let pairs = size - (1 << size.ilog2());
     let paired = me < 2 * pairs;
     let place = if paired { me / 2 } else { me - pairs };
     let rank_at = |place: u32| if place < pairs { 2 * place } else { place + pairs };
-    let takes_part = !paired || me.is_multiple_of(2);
+    let (takes_part, mate) = (!paired || me.is_multiple_of(2), me ^ 1);
+    // Turns before the first at distance 1.
+    let before = u32::from(pairs > 0);
+    let turns = size.ilog2() + 2 * before;
     let result = elements.result(0, elements.count);
-    let mut turns = 0;
     let exchange = |hold: &mut Hold, turn: &Turn, with: u32, first: bool| {
         let mine = if first { &elements.operand() } else { &result };
         turn.show_to(hold, mine, with)?;
         turn.count(hold, with, mine.len());
         elements.reduce_two(hold, turn, (me.min(with), me.max(with)))
     };
-    if pairs > 0 {
+    for done in 0..turns {
         let turn = at.turn();
+        let (leaves, gets) = (done < before, before > 0 && done + 1 == turns);
         match takes_part {
-            true if paired => exchange(hold, &turn, me + 1, true)?,
-            true => {}
-            false => turn.show_to(hold, &elements.operand(), me - 1)?,
-        }
-        turn.pass();
-        turns += 1;
-    }
-    let mut step = 1;
-    while step < doubling {
-        let turn = at.turn();
-        if takes_part {
-            exchange(hold, &turn, rank_at(place ^ step), step == 1 && !paired)?;
-        }
-        step *= 2;
-        turns += 1;
-        if step < doubling || pairs > 0 {
-            turn.pass();
-            continue;
-        }
-        turn.seen_all_but(turns - 1);
-        turn.finish(hold);
-    }
-    if pairs > 0 {
-        let turn = at.turn();
-        match takes_part {
-            true if paired => turn.show_to(hold, &result, me + 1)?,
-            true => {}
-            false => {
-                turn.see(hold, me - 1, Some(result.len()))?.copy(hold, 0, &result)?;
-                turn.count(hold, me - 1, result.len());
+            _ if (leaves || gets) && !paired => {}
+            true if leaves => exchange(hold, &turn, mate, true)?,
+            false if leaves => turn.show_to(hold, &elements.operand(), mate)?,
+            true if gets => turn.show_to(hold, &result, mate)?,
+            false if gets => {
+                turn.see(hold, mate, Some(result.len()))?.copy(hold, 0, &result)?;
+                turn.count(hold, mate, result.len());
             }
+            true => {
+                let with = rank_at(place ^ 1 << (done - before));
+                exchange(hold, &turn, with, done == before && !paired)?;
+            }
+            false => {}
         }
-        turn.seen_all_but(turns);
-        turn.finish(hold);
+        turn.end_of(hold, done + 1, turns);
     }
     Ok(())
 }
@@ -163,7 +150,19 @@ mod tests {
                         in_place: seed % 2 == 0,
                         ..ANY
                     };
+                    let before = comm.context.next_turn();
                     take(&mut hold, &comm, step);
+                    let turns = comm.context.next_turn() - before;
+                    let log = u64::from(ranks.ilog2());
+                    match what {
+                        What::Barrier if ranks > 2 => {
+                            assert_eq!(turns, u64::from(ranks.next_power_of_two().ilog2()));
+                        }
+                        What::Allreduce if ranks > 2 && 4 * count <= DOUBLED => {
+                            assert_eq!(turns, log + if ranks.is_power_of_two() { 0 } else { 2 });
+                        }
+                        _ => {}
+                    }
                 }
             });
         }
