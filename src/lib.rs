@@ -12,15 +12,15 @@
 //! | [`launch`] | how a rank finds its job, and how a launcher makes one |
 //! | [`place`] | which rank runs where; for mpirun and the tools only |
 //! | [`abi`] | the C edge: every exported symbol |
-#[cfg(not(loom))]
+#[cfg(not(any(loom, sanitized)))]
 pub mod abi;
 #[cfg(not(loom))]
 pub mod channel;
-#[cfg(not(loom))]
+#[cfg(not(any(loom, sanitized)))]
 pub mod launch;
 #[cfg(not(loom))]
 pub mod mpi;
-#[cfg(not(loom))]
+#[cfg(not(any(loom, sanitized)))]
 pub mod place;
 pub mod shm;
 pub mod sys;

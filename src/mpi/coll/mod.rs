@@ -26,7 +26,7 @@ pub mod signature;
 #[cfg(test)]
 mod simulate;
 #[cfg(test)]
-mod support;
+pub(super) mod support;
 #[cfg(test)]
 mod tests;
 

@@ -53,6 +53,22 @@ pub fn job_with(ranks: u32, cpus: u32, settings: &Settings, multiple: bool, prog
     });
 }
 
+/// After how many elements what tests send comes again: a prime, so that no part of a message that goes somewhere for
+/// itself looks like another.
+pub const PERIOD: usize = 4093;
+
+/// `len` elements made by `element` of the index modulo [`PERIOD`]. Those after the first period are copied, which a
+/// sanitizer slows less than reckoning.
+pub fn repeating<T: Copy>(len: usize, element: impl Fn(usize) -> T) -> Vec<T> {
+    let mut all: Vec<T> = Vec::with_capacity(len);
+    all.extend((0..len.min(PERIOD)).map(element));
+    while all.len() < len {
+        // Whole periods but for the last time.
+        all.extend_from_within(..all.len().min(len - all.len()));
+    }
+    all
+}
+
 /// The type of all elements.
 pub fn int() -> Element {
     Element {

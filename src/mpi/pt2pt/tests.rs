@@ -1,6 +1,7 @@
 //! Ranks as threads over a segment of this process.
 
 use super::*;
+use crate::mpi::coll::support::repeating;
 use crate::mpi::status::{ANY_SOURCE, ANY_TAG};
 use crate::mpi::world::World;
 use crate::shm::segment::Segment;
@@ -75,9 +76,7 @@ fn a_message_with_gaps_arrives_whole_by_every_path() {
 }
 
 fn pattern(len: usize, seed: usize) -> Vec<u8> {
-    (0..len)
-        .map(|index| (index.wrapping_mul(31) ^ index >> 8 ^ seed) as u8)
-        .collect()
+    repeating(len, |index| ((index * 31) ^ (index >> 8) ^ seed) as u8)
 }
 
 fn buffer(bytes: &mut [u8]) -> Buffer {

@@ -4,7 +4,7 @@
 use crate::mpi::coll::args::{Blocks, Places, Reduction, Root};
 use crate::mpi::coll::call::{Task, begin, perform};
 use crate::mpi::coll::signature::Call;
-use crate::mpi::coll::support::{self, data, int, regular};
+use crate::mpi::coll::support::{self, PERIOD, data, int, regular, repeating};
 use crate::mpi::comm::{Comm, create};
 use crate::mpi::pt2pt;
 use crate::mpi::world::{Hold, World};
@@ -47,11 +47,11 @@ pub(super) fn room(counts: &[usize]) -> usize {
 }
 
 pub(super) fn value(seed: u32, rank: u32, index: usize) -> i32 {
-    (rank as i32 * 1009 + seed as i32 * 31 + 17).wrapping_mul(index as i32 * 7 + 3)
+    (rank as i32 * 1009 + seed as i32 * 31 + 17).wrapping_mul((index % PERIOD) as i32 * 7 + 3)
 }
 
 pub(super) fn values(seed: u32, rank: u32, count: usize) -> Vec<i32> {
-    (0..count).map(|index| value(seed, rank, index)).collect()
+    repeating(count, |index| value(seed, rank, index))
 }
 
 pub(super) fn combined(op: u32, seed: u32, ranks: u32, count: usize) -> Vec<i32> {
@@ -61,7 +61,7 @@ pub(super) fn combined(op: u32, seed: u32, ranks: u32, count: usize) -> Vec<i32>
         _ => a ^ b,
     };
     let all = |index| (0..ranks).map(|rank| value(seed, rank, index)).reduce(combine).unwrap();
-    (0..count).map(all).collect()
+    repeating(count, all)
 }
 
 /// One step of a program; roots are taken modulo the number of ranks.
