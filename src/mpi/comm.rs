@@ -15,6 +15,7 @@ mod tests;
 
 use super::attr::Attributes;
 use super::coll::board::Boards;
+use super::coll::neighbor::Neighbors;
 use super::context::Context;
 use super::errhandler::Errhandler;
 use super::error::Result;
@@ -65,6 +66,8 @@ pub struct Comm {
     pub local: Option<Rc<Comm>>,
     /// Who is whose neighbour, if that was said.
     pub topology: Option<Rc<Topology>>,
+    /// What that means for this rank's exchanges, from the first one on.
+    pub neighbors: OnceCell<Rc<Neighbors>>,
     /// The name the program gave it.
     pub name: RefCell<Option<String>>,
     /// Hints.
@@ -96,6 +99,7 @@ impl Comm {
             errhandler: RefCell::default(),
             local: None,
             topology: None,
+            neighbors: OnceCell::new(),
             name: RefCell::default(),
             info: RefCell::default(),
             attributes: Attributes::default(),

@@ -157,6 +157,7 @@ impl Blocks {
     }
 
     /// The block of `rank` as a message.
+    #[inline]
     pub fn buffer(&self, rank: u32) -> Buffer {
         let (shift, (count, element)) = self.block_of(rank);
         Buffer::typed(self.address.wrapping_offset(shift), count, &element.datatype)

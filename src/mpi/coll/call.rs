@@ -8,6 +8,7 @@ use super::board::started::{self, Plan};
 use super::board::{self, AT_ONCE, Boards, Learns, Where, kept, long, long_reductions, moves, varying};
 use super::choice::{Case, Row};
 use super::machine::{self, Operation};
+use super::neighbor::{self, Neighbors, Outgoing};
 use super::signature::{Call, Signature};
 use super::{next_started_tag, persistent_tag, plan};
 use crate::mpi::comm::{Comm, Plane};
@@ -41,8 +42,8 @@ pub enum Task {
     ReduceScatter(Reduction, Vec<usize>),
     /// `MPI_Scan`, or `MPI_Exscan` where the last is true.
     Scan(Reduction, bool),
-    /// Any other, as a schedule.
-    Planned(Operation),
+    /// `MPI_Neighbor_allgather` and its kin: arguments of [`plan::neighbor`].
+    Neighbor(Rc<Neighbors>, Outgoing, Blocks),
 }
 
 impl Task {
@@ -107,7 +108,7 @@ impl Task {
             Task::Alltoall(send, recv) => plan::alltoall(case, comm, send, recv),
             Task::ReduceScatter(reduction, counts) => plan::reduce_scatter(comm, &reduction, &counts),
             Task::Scan(reduction, exclusive) => plan::scan(comm, &reduction, exclusive),
-            Task::Planned(operation) => operation,
+            Task::Neighbor(neighbors, send, recv) => plan::neighbor(comm, &neighbors, send, recv),
         };
         if let Some(types) = types {
             operation.signature = operation.signature.with(types);
@@ -126,6 +127,9 @@ pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
         if let Some(outcome) = on_boards(hold, comm, boards, &task) {
             return outcome.inspect_err(|_| boards.give_up(hold, comm));
         }
+    }
+    if let Task::Neighbor(neighbors, send, recv) = &task {
+        return neighbor::perform(hold, comm, neighbors, send, recv);
     }
     let operation = task.plan(hold, comm);
     machine::run(hold, operation)

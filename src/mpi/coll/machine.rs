@@ -75,14 +75,24 @@ const SHORT: usize = 4 << 10;
 struct Running {
     operation: Rc<Operation>,
     scratch: Scratch,
-    tag: i32,
     /// The round that is being done.
     round: usize,
-    /// Its messages, with the bytes that each receive must bring.
-    pending: Vec<(RequestKey, Option<usize>)>,
-    error: Option<Error>,
+    messages: Messages,
     /// Of a nonblocking operation.
     request: Option<RequestKey>,
+}
+
+/// Messages of a round with their memory: to or from these ranks.
+trait Messaging: Iterator<Item = (u32, Buffer)> + Clone {}
+impl<T: Iterator<Item = (u32, Buffer)> + Clone> Messaging for T {}
+
+/// The messages of an operation's rounds, one round after the other.
+struct Messages {
+    tag: i32,
+    /// Those under way, with the bytes that each receive must bring.
+    pending: Vec<(RequestKey, Option<usize>)>,
+    /// The first error.
+    error: Option<Error>,
 }
 
 #[derive(Clone, Copy)]
@@ -123,7 +133,33 @@ pub fn run(hold: &mut Hold, operation: Operation) -> Result<()> {
             return Err(error);
         }
     }
-    running.error.take().map_or(Ok(()), Err)
+    running.messages.error.take().map_or(Ok(()), Err)
+}
+
+/// Does a round without a schedule, and waits for it: messages, and copies of what this rank has for itself. As in a
+/// schedule, what is empty is left out on both sides.
+///
+/// # Errors
+/// As [`run`].
+pub fn exchange(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    signature: Signature,
+    sends: impl Iterator<Item = (u32, Buffer)> + Clone,
+    receives: impl Iterator<Item = (u32, Buffer)> + Clone,
+    own: impl Iterator<Item = (Buffer, Buffer)>,
+) -> Result<()> {
+    hold.check_peer(comm, Plane::Collective, None)?;
+    let mut messages = Messages::new(signature.tag(next_tag(comm)));
+    let is_full = |(_, data): &(u32, Buffer)| !data.is_empty();
+    messages.exchange(hold, comm, sends.filter(is_full), receives.filter(is_full))?;
+    messages.end(hold)?;
+    for (from, to) in own.filter(|(from, _)| !from.is_empty()) {
+        if let Err(error) = copy_own(&from, &to) {
+            messages.error.get_or_insert(error);
+        }
+    }
+    messages.error.map_or(Ok(()), Err)
 }
 
 /// Starts `operation` under a tag from [`super::next_started_tag`] or [`super::persistent_tag`] and returns its request.
@@ -179,16 +215,34 @@ fn advance_all(hold: &mut Hold) -> Result<()> {
 }
 
 impl Operation {
-    fn address(&self, scratch: &mut Scratch, slice: Slice) -> *mut u8 {
+    fn address(&self, scratch: *mut u8, slice: Slice) -> *mut u8 {
         let base = match slice.base {
             Base::Send => self.send,
             Base::Recv => self.recv,
-            Base::Scratch => scratch.address(),
+            Base::Scratch => scratch,
         };
         base.wrapping_offset(slice.offset)
     }
 
-    fn buffer(&self, scratch: &mut Scratch, slice: Slice) -> Buffer {
+    /// What a round sends.
+    fn sends(&self, round: usize, scratch: *mut u8) -> impl Messaging {
+        let messages = self.schedule.rounds[round].messages.iter();
+        messages.filter_map(move |message| match *message {
+            Message::Send { to, slice } => Some((to, self.buffer(scratch, slice))),
+            Message::Recv { .. } => None,
+        })
+    }
+
+    /// What a round receives.
+    fn receives(&self, round: usize, scratch: *mut u8) -> impl Messaging {
+        let messages = self.schedule.rounds[round].messages.iter();
+        messages.filter_map(move |message| match *message {
+            Message::Recv { from, slice } => Some((from, self.buffer(scratch, slice))),
+            Message::Send { .. } => None,
+        })
+    }
+
+    fn buffer(&self, scratch: *mut u8, slice: Slice) -> Buffer {
         let address = self.address(scratch, slice);
         match slice.kind {
             BYTES => Buffer::bytes(address, slice.len),
@@ -197,137 +251,91 @@ impl Operation {
     }
 }
 
-impl Running {
-    fn new(operation: Rc<Operation>, tag: i32) -> Running {
-        Running {
-            scratch: Scratch::new(operation.schedule.scratch),
-            tag: operation.signature.tag(tag),
-            operation,
-            round: 0,
+impl Messages {
+    fn new(tag: i32) -> Messages {
+        Messages {
+            tag,
             pending: Vec::new(),
             error: None,
-            request: None,
         }
     }
 
-    fn is_finished(&self) -> bool {
-        self.round == self.operation.schedule.rounds.len()
-    }
-
-    /// Does the round and waits for it. Short messages and a lone one are received in turn, without requests.
-    fn blocking_round(&mut self, hold: &mut Hold) -> Result<()> {
-        let operation = self.operation.clone();
-        let round = &operation.schedule.rounds[self.round];
-        let receives = || {
-            round.messages.iter().filter_map(|message| match *message {
-                Message::Recv { from, slice } => Some((from, slice)),
-                Message::Send { .. } => None,
-            })
-        };
-        let in_turn = receives().nth(1).is_none() || receives().all(|(_, slice)| slice.len <= SHORT);
-        self.start_messages(hold, in_turn)?;
-        for (from, slice) in receives().filter(|_| in_turn) {
-            let buffer = operation.buffer(&mut self.scratch, slice);
-            let (comm, plane) = (&operation.comm, Plane::Collective);
-            let outcome = match pt2pt::recv_started(hold, comm, plane, buffer, from as i32, self.tag)? {
-                Ok(status) => (status, None),
-                Err(key) => outcome(hold, key),
-            };
-            self.take(outcome, Some(slice.len))?;
+    /// Does a round and waits for it. Short messages and a lone one are received in turn, without requests.
+    fn exchange(
+        &mut self,
+        hold: &mut Hold,
+        comm: &Rc<Comm>,
+        sends: impl Messaging,
+        receives: impl Messaging,
+    ) -> Result<()> {
+        let lens = receives.clone().map(|(_, room)| room.len());
+        let (many, longest) = lens.fold((0, 0), |(many, longest), len| (many + 1, len.max(longest)));
+        if many > 1 && longest > SHORT {
+            self.receive(hold, comm, receives)?;
+            self.send(hold, comm, sends, false)?;
+        } else {
+            let is_lone = many == 0 && sends.clone().nth(1).is_none();
+            self.send(hold, comm, sends, is_lone)?;
+            for (from, room) in receives {
+                let expected = room.len();
+                let outcome = match pt2pt::recv_started(hold, comm, Plane::Collective, room, from as i32, self.tag)? {
+                    Ok(status) => (status, None),
+                    Err(key) => outcome(hold, key),
+                };
+                self.take(outcome, Some(expected))?;
+            }
         }
         if !self.pending.is_empty() {
-            hold.wait_until(None, |hold| Ok(self.messages_over(hold)))?;
-        }
-        self.end_round(hold)
-    }
-
-    /// Goes on until messages have to be waited for; true when the operation is over.
-    fn proceed(&mut self, hold: &mut Hold) -> Result<bool> {
-        while !self.is_finished() {
-            if !self.messages_over(hold) {
-                return Ok(false);
-            }
-            if let Err(error) = self.end_round(hold) {
-                // The ranks are in different calls, or one is dead: nothing more will come to this one.
-                self.error.get_or_insert(error);
-                break;
-            }
-            self.start_round(hold)?;
-        }
-        if let Some(key) = self.request.take() {
-            hold.complete(key, Status::EMPTY, self.error.take());
-        }
-        Ok(true)
-    }
-
-    fn start_round(&mut self, hold: &mut Hold) -> Result<()> {
-        if self.is_finished() {
-            return Ok(());
-        }
-        self.start_messages(hold, false)
-    }
-
-    /// Starts the round's messages, receives first; without the receives if `sends_only`.
-    fn start_messages(&mut self, hold: &mut Hold, sends_only: bool) -> Result<()> {
-        let operation = self.operation.clone();
-        let messages = &operation.schedule.rounds[self.round].messages;
-        if !sends_only {
-            for message in messages {
-                if let Message::Recv { from, slice } = *message {
-                    let buffer = operation.buffer(&mut self.scratch, slice);
-                    let from = from as i32;
-                    let key = pt2pt::irecv(hold, &operation.comm, Plane::Collective, buffer, from, self.tag)?;
-                    self.pending.push((key, Some(slice.len)));
-                }
-            }
-        }
-        for message in messages {
-            if let Message::Send { to, slice } = *message {
-                let buffer = operation.buffer(&mut self.scratch, slice);
-                let (comm, plane) = (&operation.comm, Plane::Collective);
-                // Nothing else goes on in the round, as when a program waits for what it sends.
-                let key = if messages.len() == 1 {
-                    match pt2pt::send_whole(hold, comm, plane, &buffer, (to, self.tag), true)? {
-                        Ok(()) => continue,
-                        Err(plan) => pt2pt::isend_planned(hold, comm, plane, (buffer, to, self.tag), plan)?,
-                    }
-                } else if pt2pt::send_at_once(hold, comm, plane, &buffer, to, self.tag)? {
-                    continue;
-                } else {
-                    pt2pt::isend(hold, comm, plane, buffer, to, self.tag, Mode::Standard)?
-                };
-                self.pending.push((key, None));
-            }
+            hold.wait_until(None, |hold| Ok(self.are_over(hold)))?;
         }
         Ok(())
     }
 
-    fn messages_over(&self, hold: &Hold) -> bool {
+    /// Starts receives.
+    fn receive(&mut self, hold: &mut Hold, comm: &Rc<Comm>, receives: impl Messaging) -> Result<()> {
+        for (from, room) in receives {
+            let expected = room.len();
+            let key = pt2pt::irecv(hold, comm, Plane::Collective, room, from as i32, self.tag)?;
+            self.pending.push((key, Some(expected)));
+        }
+        Ok(())
+    }
+
+    /// Starts sends; of a lone one nothing else goes on in the round, as when a program waits for what it sends.
+    fn send(&mut self, hold: &mut Hold, comm: &Rc<Comm>, sends: impl Messaging, is_lone: bool) -> Result<()> {
+        let plane = Plane::Collective;
+        for (to, data) in sends {
+            let key = if is_lone {
+                match pt2pt::send_whole(hold, comm, plane, &data, (to, self.tag), true)? {
+                    Ok(()) => continue,
+                    Err(plan) => pt2pt::isend_planned(hold, comm, plane, (data, to, self.tag), plan)?,
+                }
+            } else if pt2pt::send_at_once(hold, comm, plane, &data, to, self.tag)? {
+                continue;
+            } else {
+                pt2pt::isend(hold, comm, plane, data, to, self.tag, Mode::Standard)?
+            };
+            self.pending.push((key, None));
+        }
+        Ok(())
+    }
+
+    fn are_over(&self, hold: &Hold) -> bool {
         self.pending.iter().all(|&(key, _)| pt2pt::is_done(hold, key))
     }
 
-    /// Frees the messages, does the local work, and turns to the next round.
+    /// Frees the messages, which are over.
     ///
     /// # Errors
     /// `Other`: a peer is in another call. `ProcFailed`, `Revoked`: it goes no further.
-    fn end_round(&mut self, hold: &mut Hold) -> Result<()> {
+    fn end(&mut self, hold: &mut Hold) -> Result<()> {
         for (key, expected) in std::mem::take(&mut self.pending) {
             let outcome = outcome(hold, key);
             self.take(outcome, expected)?;
         }
         // Nobody may take a signal of this rank for a word of the dead; all find out about them by themselves.
         let is_over = |error: &mut Error| matches!(error.class(), Class::ProcFailed | Class::Revoked);
-        if let Some(error) = self.error.take_if(is_over) {
-            return Err(error);
-        }
-        let operation = self.operation.clone();
-        for local in &operation.schedule.rounds[self.round].local {
-            if let Err(error) = self.work(hold, &operation, local) {
-                self.error.get_or_insert(error);
-            }
-        }
-        self.round += 1;
-        Ok(())
+        self.error.take_if(is_over).map_or(Ok(()), Err)
     }
 
     /// Keeps the error of a message, or that a receive brought too little.
@@ -358,17 +366,86 @@ impl Running {
         self.error.get_or_insert(error);
         Ok(())
     }
+}
+
+impl Running {
+    fn new(operation: Rc<Operation>, tag: i32) -> Running {
+        Running {
+            scratch: Scratch::new(operation.schedule.scratch),
+            messages: Messages::new(operation.signature.tag(tag)),
+            operation,
+            round: 0,
+            request: None,
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.round == self.operation.schedule.rounds.len()
+    }
+
+    /// Does the round and waits for it.
+    fn blocking_round(&mut self, hold: &mut Hold) -> Result<()> {
+        let operation = self.operation.clone();
+        let (round, scratch) = (self.round, self.scratch.address());
+        let (sends, receives) = (operation.sends(round, scratch), operation.receives(round, scratch));
+        self.messages.exchange(hold, &operation.comm, sends, receives)?;
+        self.end_round(hold)
+    }
+
+    /// Goes on until messages have to be waited for; true when the operation is over.
+    fn proceed(&mut self, hold: &mut Hold) -> Result<bool> {
+        while !self.is_finished() {
+            if !self.messages.are_over(hold) {
+                return Ok(false);
+            }
+            if let Err(error) = self.end_round(hold) {
+                // The ranks are in different calls, or one is dead: nothing more will come to this one.
+                self.messages.error.get_or_insert(error);
+                break;
+            }
+            self.start_round(hold)?;
+        }
+        if let Some(key) = self.request.take() {
+            hold.complete(key, Status::EMPTY, self.messages.error.take());
+        }
+        Ok(true)
+    }
+
+    fn start_round(&mut self, hold: &mut Hold) -> Result<()> {
+        if self.is_finished() {
+            return Ok(());
+        }
+        let operation = self.operation.clone();
+        let (round, scratch) = (self.round, self.scratch.address());
+        let (sends, receives) = (operation.sends(round, scratch), operation.receives(round, scratch));
+        let is_lone = receives.clone().next().is_none() && sends.clone().nth(1).is_none();
+        self.messages.receive(hold, &operation.comm, receives)?;
+        self.messages.send(hold, &operation.comm, sends, is_lone)
+    }
+
+    /// Frees the messages, does the local work, and turns to the next round.
+    ///
+    /// # Errors
+    /// As [`Messages::end`].
+    fn end_round(&mut self, hold: &mut Hold) -> Result<()> {
+        self.messages.end(hold)?;
+        let operation = self.operation.clone();
+        for local in &operation.schedule.rounds[self.round].local {
+            if let Err(error) = self.work(hold, &operation, local) {
+                self.messages.error.get_or_insert(error);
+            }
+        }
+        self.round += 1;
+        Ok(())
+    }
 
     fn work(&mut self, hold: &mut Hold, operation: &Operation, local: &Local) -> Result<()> {
+        let scratch = self.scratch.address();
         match *local {
             Local::Copy { from, to } => {
-                let from = operation.buffer(&mut self.scratch, from);
-                let to = operation.buffer(&mut self.scratch, to);
-                check_own(from.len(), to.len())?;
-                // SAFETY: both buffers are the operation's while it runs, and a schedule copies
-                // between places that do not overlap.
-                unsafe { copy(&from, &to) };
-                Ok(())
+                let from = operation.buffer(scratch, from);
+                let to = operation.buffer(scratch, to);
+                copy_own(&from, &to)
             }
             Local::Reduce { left, right } => {
                 let Some(op) = &operation.op else {
@@ -376,8 +453,8 @@ impl Running {
                 };
                 let element = &operation.types[left.kind as usize - 1];
                 let (count, handle) = (left.count, element.handle);
-                let left = operation.address(&mut self.scratch, left);
-                let right = operation.address(&mut self.scratch, right);
+                let left = operation.address(scratch, left);
+                let right = operation.address(scratch, right);
                 // SAFETY: as above; `right` is never the send buffer.
                 unsafe { op.reduce(hold, &element.datatype, handle, left, right, count) }
             }
@@ -389,6 +466,14 @@ impl Running {
 fn outcome(hold: &mut Hold, key: RequestKey) -> (Status, Option<Error>) {
     let outcome = request::finish(hold, key);
     (outcome.status, outcome.error)
+}
+
+/// Copies what a rank has for itself.
+fn copy_own(from: &Buffer, to: &Buffer) -> Result<()> {
+    check_own(from.len(), to.len())?;
+    // SAFETY: both buffers are the operation's while it runs, which copies between places that do not overlap.
+    unsafe { copy(from, to) };
+    Ok(())
 }
 
 /// Copies the data of `from` to `to`, as far as both go.

@@ -8,7 +8,7 @@ pub use super::args::{Blocks, Data, Places, Reduction, Root};
 use super::choice::Case;
 use super::inter::{self, Sides};
 use super::machine::{Element, Operation};
-use super::neighbor::{self, Neighbors};
+use super::neighbor::{self, Neighbors, Outgoing};
 use super::reduce::Vector;
 use super::schedule::{Area, Base, Member, Schedule, Shape, Slice};
 use super::signature::{Call, Signature};
@@ -457,14 +457,6 @@ pub fn scan(comm: &Rc<Comm>, reduction: &Reduction, exclusive: bool) -> Operatio
         false => scans::inclusive(schedule, me, &vector),
     }
     draft.operation
-}
-
-/// What a process sends to its neighbours.
-pub enum Outgoing {
-    /// The same to all (`MPI_Neighbor_allgather`, `MPI_Neighbor_allgatherv`).
-    Same(Data),
-    /// A block to each (`MPI_Neighbor_alltoall`, `MPI_Neighbor_alltoallv`, `MPI_Neighbor_alltoallw`).
-    Blocks(Blocks),
 }
 
 /// The neighbourhood collectives.
