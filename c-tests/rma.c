@@ -4,7 +4,7 @@
 #include "check.h"
 
 enum { N = 1000 };
-static int lazy;
+static int lazy, lent; /* lent: what the program brings comes from MPI_Alloc_mem */
 
 static const char *const flavours[] = {"", "create", "allocate", "dynamic", "shared"};
 
@@ -15,7 +15,8 @@ static MPI_Win make(int flavour, MPI_Aint size, void **base, MPI_Aint *disp)
     MPI_Info info = MPI_INFO_NULL;
     for (int i = 0; i < n_ranks; i++) disp[i] = 0;
     if (flavour == MPI_WIN_FLAVOR_CREATE || flavour == MPI_WIN_FLAVOR_DYNAMIC) {
-        *base = calloc(1, size);
+        if (lent) OK(MPI_Alloc_mem(size, info, base));
+        else *base = calloc(1, size);
         CHECK(*base, "no memory");
     }
     switch (flavour) {
@@ -42,7 +43,10 @@ static void done(int flavour, MPI_Win *win, void *base)
     if (flavour == MPI_WIN_FLAVOR_DYNAMIC) OK(MPI_Win_detach(*win, base));
     OK(MPI_Win_free(win));
     CHECK(*win == MPI_WIN_NULL, "the handle stays");
-    if (flavour == MPI_WIN_FLAVOR_CREATE || flavour == MPI_WIN_FLAVOR_DYNAMIC) free(base);
+    if (flavour == MPI_WIN_FLAVOR_CREATE || flavour == MPI_WIN_FLAVOR_DYNAMIC) {
+        if (lent) OK(MPI_Free_mem(base));
+        else free(base);
+    }
 }
 
 static void fences(int flavour)
@@ -401,7 +405,10 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "served")) setenv("NEARMPI_ONE_COPY", "0", 1);
     lazy = argc > 1 && !strcmp(argv[1], "lazy");
     start(&argc, &argv);
-    for (int flavour = MPI_WIN_FLAVOR_CREATE; flavour <= MPI_WIN_FLAVOR_SHARED; flavour++) {
+    for (int i = 0; i < 6; i++) {
+        lent = i >= 4;
+        int flavour = (int[]){MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_DYNAMIC, MPI_WIN_FLAVOR_SHARED,
+                              MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_DYNAMIC}[i];
         fences(flavour);
         strided(flavour);
         counters(flavour);

@@ -78,8 +78,8 @@ cvars! {
         "bytes from which a message waits in the sender's memory until its receive is posted, even if it will go through cells; four times that if the ring has room for it in parts; eight times that, where it goes through cells, if receivers have given all of them back";
     way "WAY" 0 0..=4
         "how large messages travel: 1 through cells, 2 read by the receiver, 3 copied by both sides, 4 by length alone; 0: learnt for each destination";
-    direct_min "DIRECT_MIN" 16384 0..=1073741824
-        "bytes from which MPI_Alloc_mem gives memory that other ranks map: what lies there, or in a window that MPI has allocated, is copied once without the kernel where one copy is chosen; 0: nothing is";
+    direct_min "DIRECT_MIN" 1 0..=1073741824
+        "bytes from which MPI_Alloc_mem gives memory that other ranks map, whole pages: what lies there, or in a window that MPI has allocated, is copied once without the kernel where one copy is chosen; 0: nothing is";
     heap_min "HEAP_MIN" 65536 0..=1073741824
         "bytes from which malloc gives memory that other ranks map, where libnearmpi-heap.so is put before the program (LD_PRELOAD); 0: it never does";
     join_min "JOIN_MIN" 524288 1..=1073741824

@@ -83,7 +83,7 @@ pub struct Window {
     controls: View,
     /// Parts of this process's zone that go with the window.
     zone: Vec<(usize, usize)>,
-    /// Other members' memory, as far as it has been mapped.
+    /// Other members' memory, as far as it has been mapped; what the program has brought of a home, which stays mapped, too.
     mapped: RefCell<Vec<Option<Rc<View>>>>,
     /// Requests of others that have not come whole yet.
     serving: RefCell<Vec<serve::Coming>>,
@@ -154,6 +154,14 @@ impl Target {
         self.count * self.datatype.size()
     }
 
+    /// Its lowest byte and the one behind its highest, from its first element's address.
+    fn span(&self) -> (i128, i128) {
+        let datatype = &self.datatype;
+        let last = (self.count as i128 - 1) * datatype.extent() as i128;
+        let (low, len) = (i128::from(datatype.true_lb() as i64), datatype.true_extent() as i128);
+        (low + last.min(0), low + len + last.max(0))
+    }
+
     /// Whether nothing is accessed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -203,19 +211,37 @@ impl Window {
         self.parts.iter().map(|part| part.size).sum()
     }
 
-    fn way(&self, state: &mut State, rank: u32) -> Result<Way> {
+    /// How this process reaches `target`, which is not empty.
+    fn way(&self, state: &mut State, target: &Target) -> Result<Way> {
+        let rank = target.rank;
         if let Some(base) = self.mapped(state, rank)? {
             return Ok(Way::Here(base));
         }
-        let address = self.part(rank).address;
+        if let Some(view) = &self.mapped.borrow()[rank as usize] {
+            return Ok(Way::Here(view.base())); // of its owner's home
+        }
+        let part = self.part(rank);
         let peer = self.comm.group.world(rank);
-        Ok(
-            match state.engine.channel.reach_memory(peer, address, self.part(rank).size) {
-                Some(There::Mapped(base)) => Way::Here(base),
-                Some(There::Process(pid, address)) => Way::Process(pid, address),
-                None => Way::Served(address),
-            },
-        )
+        let is_dynamic = self.flavor == Flavor::Dynamic;
+        // Memory that is attached may lie anywhere: what is reached of it is told from where addresses begin.
+        let (from, len) = match is_dynamic {
+            true => {
+                let (low, high) = target.span();
+                ((i128::from(target.disp) + low) as u64, (high - low) as usize)
+            }
+            false => (part.address, part.size),
+        };
+        Ok(match state.engine.channel.reach_memory(peer, from, len) {
+            Some(There::Mapped(at)) if is_dynamic => Way::Here(at.wrapping_sub(from as usize)),
+            Some(There::Mapped(base)) => {
+                let first = base as usize;
+                let view = View::inside(first..first + len.max(1), 0);
+                self.mapped.borrow_mut()[rank as usize] = Some(Rc::new(view));
+                Way::Here(base)
+            }
+            Some(There::Process(pid, _)) => Way::Process(pid, part.address),
+            None => Way::Served(part.address),
+        })
     }
 
     /// Counts for a profile what an operation moves `way` to member `rank` and back. The messages that a served
@@ -245,10 +271,8 @@ impl Window {
         }
         let first = i128::from(*disp) * part.unit as i128;
         if !target.is_empty() {
-            let datatype = &target.datatype;
-            let last = (target.count as i128 - 1) * datatype.extent() as i128;
-            let low = first + datatype.true_lb() as i128 + last.min(0);
-            let high = first + (datatype.true_lb() + datatype.true_extent()) as i128 + last.max(0);
+            let (low, high) = target.span();
+            let (low, high) = (first + low, first + high);
             if low < 0 || high > part.size as i128 {
                 fail!(
                     RmaRange,

@@ -3,7 +3,8 @@
 //! callers for origin and result, and on the kernel being the one for the elements.
 //!
 //! The short way of one-sided operations: elements of one predefined datatype in a row, in memory that is mapped here,
-//! inside of an open access. Nothing is allocated. What does not go this way, wrong arguments too, is not begun.
+//! inside of an open access. Nothing is allocated, and updates work on the target in place. What does not go this way, wrong
+//! arguments too, is not begun.
 #![allow(unsafe_code)]
 
 use super::epoch::updating;
@@ -14,11 +15,10 @@ use crate::mpi::op::kernel::{self, Builtin};
 use crate::mpi::world::State;
 use crate::sys::cma::Direction;
 use crate::sys::{copy, cpu};
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Most bytes that a short update fetches.
-const MOST: usize = 512;
+/// Most bytes that an update changes in one turn; of more the turns of others may come in between.
+const TURN: usize = 8 << 10;
 
 /// The elements of a short operation on the target's side.
 #[derive(Clone, Copy)]
@@ -56,7 +56,8 @@ impl There {
 }
 
 impl Window {
-    /// Where `len` bytes of an open access lie; `None` when they are not mapped here, or something is wrong.
+    /// Where `len` bytes of an open access lie, somewhere if there are none; `None` when they are not mapped here, or something is
+    /// wrong.
     #[inline]
     fn at_hand(&self, state: &State, there: &There, len: usize) -> Option<*mut u8> {
         let rank = u32::try_from(there.rank).ok()?;
@@ -70,9 +71,8 @@ impl Window {
             return None;
         }
         let base = match part.place {
-            _ if rank == self.comm.rank => self.base,
-            Place::Own => return None,
-            Place::Zone(_) => self.mapped.borrow()[rank as usize].as_ref()?.base(),
+            _ if rank == self.comm.rank || len == 0 => self.base,
+            Place::Own | Place::Zone(_) => self.mapped.borrow()[rank as usize].as_ref()?.base(),
             Place::Block(_, shift) => self.mapped.borrow()[0].as_ref()?.base().wrapping_add(shift),
         };
         Some(base.wrapping_add(first))
@@ -120,6 +120,9 @@ pub unsafe fn transfer(state: &State, window: &Window, here: *mut u8, there: &Th
     let go = || {
         let len = there.len()?;
         let at = window.at_hand(state, there, len)?;
+        if len == 0 {
+            return Some(());
+        }
         if here.is_null() || overlap(here, at, len) {
             return None;
         }
@@ -144,8 +147,8 @@ pub unsafe fn transfer(state: &State, window: &Window, here: *mut u8, there: &Th
 pub unsafe fn update(state: &State, window: &Window, here: &Here, there: &There, builtin: Option<Builtin>) -> bool {
     let go = || {
         let (basic, len) = (there.basic()?, there.len()?);
-        if len == 0 || len > MOST {
-            return None;
+        if len == 0 {
+            return window.at_hand(state, there, len).map(drop);
         }
         let (what, kernel) = match builtin {
             Some(builtin) => (Change::Combine(builtin), kernel::find(builtin, basic)),
@@ -160,7 +163,9 @@ pub unsafe fn update(state: &State, window: &Window, here: &Here, there: &There,
             }
         };
         let at = window.at_hand(state, there, len)?;
-        if !whole || overlap(here.origin, at, len) || overlap(here.compare, at, len) {
+        let apart = |one: *const u8, other: *const u8| one.is_null() || !overlap(one, other, len);
+        let all_apart = apart(here.origin, at) && apart(here.compare, at) && apart(here.result, at);
+        if !whole || !all_apart || !apart(here.origin, here.result) || !apart(here.compare, here.result) {
             return None;
         }
         // SAFETY: the caller's promise; the window has `len` bytes at `at`.
@@ -170,29 +175,30 @@ pub unsafe fn update(state: &State, window: &Window, here: &Here, there: &There,
         if matches!(what, Change::Combine(combined) if combined != Builtin::NoOp) {
             cpu::own_soon(at);
         }
-        let mut old = MaybeUninit::<[u8; MOST]>::uninit();
-        let old: *mut u8 = old.as_mut_ptr().cast();
-        // SAFETY: the caller's promise; the window has `len` bytes at `at`, `old` has room for them, and the kernel is the
-        // one for these elements, which do not overlap.
-        unsafe {
-            updating(window, there.rank as u32, || {
-                if !here.result.is_null() {
-                    copy::bytes(at, old, len);
-                }
-                match (what, kernel) {
-                    (Change::Combine(_), Some(kernel)) => kernel(here.origin, at, there.count),
-                    (Change::Combine(_), None) => {}
-                    (Change::Swap, _) => {
-                        let compare = std::slice::from_raw_parts(here.compare, len);
-                        if compare == std::slice::from_raw_parts(old, len) {
-                            copy::bytes(here.origin, at, len);
+        let step = (TURN / basic.size).max(1);
+        for start in (0..there.count).step_by(step) {
+            let (count, skipped) = (step.min(there.count - start), start * basic.size);
+            let at = at.wrapping_add(skipped);
+            let turn = || {
+                // SAFETY: the caller's promise; the window has so many elements at `at`, none of which is one of those here,
+                // and the kernel is the one for them.
+                unsafe {
+                    if !here.result.is_null() {
+                        copy::bytes(at, here.result.wrapping_add(skipped), count * basic.size);
+                    }
+                    match (what, kernel) {
+                        (Change::Combine(_), Some(kernel)) => kernel(here.origin.wrapping_add(skipped), at, count),
+                        (Change::Combine(_), None) => {}
+                        (Change::Swap, _) => {
+                            let compare = std::slice::from_raw_parts(here.compare, len);
+                            if compare == std::slice::from_raw_parts(here.result, len) {
+                                copy::bytes(here.origin, at, len);
+                            }
                         }
                     }
                 }
-            });
-            if !here.result.is_null() {
-                copy::bytes(old, here.result, len);
-            }
+            };
+            updating(window, there.rank as u32, turn);
         }
         Some(())
     };

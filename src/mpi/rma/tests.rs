@@ -280,3 +280,63 @@ fn the_short_way_does_what_the_long_one_does_or_nothing() {
         end(hold, window);
     });
 }
+
+/// `words` words of this rank's home.
+fn lent(hold: &mut Hold, words: usize) -> &'static mut [i64] {
+    let at = hold.lend(words * 8).unwrap();
+    // SAFETY: so many bytes of the home are lent, on pages of zeros; the segment lasts as long as the rank.
+    unsafe { std::slice::from_raw_parts_mut(at.cast(), words) }
+}
+
+#[test]
+fn memory_of_a_home_is_mapped_from_the_first_access_on_and_updates_of_any_length_are_whole() {
+    use super::short::{Here, There};
+    use crate::mpi::op::kernel::Builtin;
+    const N: usize = 3000;
+    job(2, |hold, comm| {
+        let words = lent(hold, N);
+        (0..).zip(words.iter_mut()).for_each(|(index, word)| *word = index);
+        let window = window(hold, comm, Flavor::Create, words);
+        epoch::fence(hold, &window, false).unwrap();
+        let peer = 1 - comm.rank;
+        let (operand, mut before) = ((0..N as i64).map(|index| 2 * index).collect::<Vec<_>>(), vec![-1i64; N]);
+        let mut update = |hold: &Hold, count| {
+            let here = Here {
+                origin: operand.as_ptr().cast(),
+                compare: std::ptr::null(),
+                result: before.as_mut_ptr().cast(),
+            };
+            let there = There {
+                rank: peer as i32,
+                disp: 0,
+                count,
+                datatype: LONG,
+            };
+            // SAFETY: so many words lie at each address.
+            unsafe { short::update(hold, &window, &here, &there, Some(Builtin::Sum)) }
+        };
+        assert!(!update(hold, N), "not mapped yet");
+        assert!(update(hold, 0), "nothing is anywhere");
+        transfer::get(hold, &window, &buffer(&mut [0]), &target(peer, 0, 1)).unwrap();
+        assert!(update(hold, N));
+        assert!((0..).zip(&before).all(|(index, &word)| word == index));
+        epoch::fence(hold, &window, true).unwrap();
+        assert!((0..).zip(words.iter()).all(|(index, &word)| word == 3 * index));
+        end(hold, window);
+    });
+}
+
+#[test]
+fn a_block_of_any_length_is_lent_and_empty_when_it_comes_again() {
+    job(1, |hold, _| {
+        for words in [1, 2048, 2049] {
+            let first = lent(hold, words);
+            assert!(first.iter().all(|&word| word == 0));
+            first.fill(7);
+            assert!(hold.take_back(first.as_mut_ptr().cast()).unwrap());
+            let again = lent(hold, words);
+            assert!(std::ptr::eq(again.as_ptr(), first.as_ptr()) && again.iter().all(|&word| word == 0));
+            assert!(hold.take_back(again.as_mut_ptr().cast()).unwrap());
+        }
+    });
+}

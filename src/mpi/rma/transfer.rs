@@ -40,7 +40,7 @@ fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, 
     if origin.is_empty() {
         return Ok(());
     }
-    let way = window.way(hold, target.rank)?;
+    let way = window.way(hold, target)?;
     match direction {
         Direction::Write => window.count(hold, way, target.rank, origin.len(), 0),
         Direction::Read => window.count(hold, way, target.rank, 0, origin.len()),

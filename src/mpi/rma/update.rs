@@ -127,7 +127,7 @@ fn change(hold: &mut Hold, window: &Window, all: &Operands, target: &Target, wha
     if target.is_empty() {
         return Ok(());
     }
-    let way = window.way(hold, target.rank)?;
+    let way = window.way(hold, target)?;
     let (there, back) = (all.first.map_or(0, Buffer::len), all.result.map_or(0, Buffer::len));
     window.count(hold, way, target.rank, there, back);
     let base = match way {
