@@ -1,5 +1,5 @@
 /* Claim: the nonblocking and persistent forms of collectives, those on intercommunicators and those among neighbours
- * give what the blocking ones give. */
+ * give what the blocking ones give. Where nothing is moved nobody waits. */
 #include "check.h"
 
 enum { COUNT = 5000, STARTS = 3 };
@@ -142,9 +142,34 @@ static void neighbours(void)
     OK(MPI_Comm_free(&ring));
 }
 
+/* The last rank has ended operations without data before the others begin them. */
+static void nothing(void)
+{
+    int one = 1, counts[n_ranks], places[n_ranks], last = n_ranks - 1;
+    MPI_Request request;
+    memset(counts, 0, sizeof counts), memset(places, 0, sizeof places);
+    if (my_rank != last)
+        OK(MPI_Recv(&one, 1, MPI_INT, last, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    OK(MPI_Bcast(NULL, 0, MPI_INT, 0, MPI_COMM_WORLD));
+    OK(MPI_Reduce(NULL, NULL, 0, MPI_INT, MPI_SUM, last, MPI_COMM_WORLD));
+    OK(MPI_Allreduce(NULL, NULL, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    OK(MPI_Scan(NULL, NULL, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    OK(MPI_Reduce_scatter_block(NULL, NULL, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    OK(MPI_Gather(NULL, 0, MPI_INT, NULL, 0, MPI_INT, last, MPI_COMM_WORLD));
+    OK(MPI_Scatter(NULL, 0, MPI_INT, NULL, 0, MPI_INT, last, MPI_COMM_WORLD));
+    OK(MPI_Allgather(NULL, 0, MPI_INT, NULL, 0, MPI_INT, MPI_COMM_WORLD));
+    OK(MPI_Allgatherv(NULL, 0, MPI_INT, NULL, counts, places, MPI_INT, MPI_COMM_WORLD));
+    OK(MPI_Alltoall(NULL, 0, MPI_INT, NULL, 0, MPI_INT, MPI_COMM_WORLD));
+    OK(MPI_Iallgather(NULL, 0, MPI_INT, NULL, 0, MPI_INT, MPI_COMM_WORLD, &request));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    for (int r = 0; my_rank == last && r < last; r++)
+        OK(MPI_Send(&one, 1, MPI_INT, r, 3, MPI_COMM_WORLD));
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
+    nothing();
     nonblocking();
     many();
     persistent();

@@ -15,7 +15,8 @@ use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::engine::CAREFUL;
 use crate::mpi::pt2pt::types;
-use crate::mpi::request::RequestKey;
+use crate::mpi::request::{Request, RequestKey};
+use crate::mpi::status::Status;
 use crate::mpi::world::Hold;
 use crate::sys::selection::Operation as What;
 use std::rc::Rc;
@@ -91,6 +92,26 @@ impl Task {
         }
     }
 
+    /// Whether it moves nothing, as all members know: then nobody waits for anybody. Ranks that are checked do, and so learn of
+    /// those in another call; groups of an intercommunicator need not know each other's lengths.
+    fn is_idle(&self, hold: &Hold, comm: &Comm) -> bool {
+        let no_data = |data: &Option<Data>| data.as_ref().is_none_or(Data::is_empty);
+        let no_blocks = |blocks: &Option<Blocks>| blocks.as_ref().is_none_or(|blocks| blocks.block() == Some(0));
+        let is_empty = match self {
+            Task::Bcast(_, data) => data.is_empty(),
+            Task::Allreduce(reduction)
+            | Task::Reduce(_, reduction)
+            | Task::ReduceScatter(reduction, _)
+            | Task::Scan(reduction, _) => reduction.count * reduction.element.datatype.size() == 0,
+            Task::Gather(_, send, recv, true) => no_data(send) && no_blocks(recv),
+            Task::Scatter(_, send, recv, true) => no_blocks(send) && no_data(recv),
+            Task::Allgather(send, recv) => no_data(send) && recv.largest() == 0,
+            Task::Alltoall(send, recv) => no_blocks(send) && recv.block() == Some(0),
+            _ => false,
+        };
+        is_empty && !hold.is_checking() && !comm.is_inter()
+    }
+
     /// The schedule that does it.
     pub fn plan(self, hold: &Hold, comm: &Rc<Comm>) -> Operation {
         let case = Case::of(hold, comm);
@@ -122,6 +143,9 @@ impl Task {
 /// # Errors
 /// As [`machine::run`].
 pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
+    if task.is_idle(hold, comm) {
+        return hold.check_peer(comm, Plane::Collective, None);
+    }
     if let Some(boards) = board::of(hold, comm) {
         hold.check_peer(comm, Plane::Collective, None)?;
         if let Some(outcome) = on_boards(hold, comm, boards, &task) {
@@ -140,6 +164,10 @@ pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
 /// # Errors
 /// As [`machine::start`]; `Other`: a member is in another call.
 pub fn begin(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<RequestKey> {
+    if task.is_idle(hold, comm) {
+        hold.check_peer(comm, Plane::Collective, None)?;
+        return hold.add_request(Request::over(Status::EMPTY));
+    }
     if let Some(boards) = board::of_started(hold, comm)
         && let Some(signature) = started::signature(hold, boards, &task)
     {
@@ -243,7 +271,7 @@ pub fn barrier_at_once(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {
 pub fn bcast_at_once(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8, usize)) -> Option<Result<()>> {
     let boards = at_once(hold, comm)?;
     let near = boards.table.least;
-    if row.1 > near.min(boards.table.bcast.shown) {
+    if row.1 == 0 || row.1 > near.min(boards.table.bcast.shown) {
         return None;
     }
     let at = Where {
