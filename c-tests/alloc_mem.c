@@ -1,6 +1,6 @@
 /* Claim: Alloc_mem gives memory of any size that can be written, sent from and received into, and freed, also when it has been used
- * before, and a window over it can be accessed; with the argument `strict`, too much gives MPI_ERR_NO_MEM, and what does not begin a block
- * cannot be freed. */
+ * before, and a window over it can be accessed; with the argument `strict`, many short blocks do not take a page each, too much
+ * gives MPI_ERR_NO_MEM, and what does not begin a block cannot be freed. */
 #include "check.h"
 
 int main(int argc, char **argv)
@@ -19,6 +19,18 @@ int main(int argc, char **argv)
         CHECK_BYTES(in, size, peer);
         OK(MPI_Free_mem(out));
         OK(MPI_Free_mem(in));
+    }
+    enum { MANY = 6000 };
+    int *many[MANY];
+    for (int i = 0; i < MANY; i++) {
+        OK(MPI_Alloc_mem(sizeof(int), MPI_INFO_NULL, &many[i]));
+        *many[i] = i;
+    }
+    if (argc > 1)
+        CHECK(labs((char *)many[MANY - 1] - (char *)many[MANY - 2]) < 4096, "short blocks take pages, however many there are");
+    for (int i = 0; i < MANY; i++) {
+        CHECK(*many[i] == i, "block %d has %d", i, *many[i]);
+        OK(MPI_Free_mem(many[i]));
     }
     char *block = NULL, seen[8];
     MPI_Win window;

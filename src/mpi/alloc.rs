@@ -16,6 +16,11 @@ use std::collections::BTreeMap;
 /// Bytes up to which a block that is given back keeps its pages, wiped: to give them back to the kernel takes 8 us.
 const WIPED: usize = 16 << 10;
 
+/// Blocks that the program may have before short ones come from elsewhere: each takes whole pages.
+const BLOCKS: usize = 4096;
+/// Bytes from which a block is not short: it has little of the last page for nothing.
+const LONG: usize = 4 * PAGE;
+
 /// Blocks of the home that the program has: offset in the zone and bytes.
 pub type Lent = BTreeMap<usize, usize>;
 
@@ -41,9 +46,11 @@ impl State {
         }
     }
 
-    /// `len` bytes of this rank's home; `None` where the block is too short for that (`NEARMPI_DIRECT_MIN`) or there is no room.
+    /// `len` bytes of this rank's home; `None` where the block is too short for that (`NEARMPI_DIRECT_MIN`), there is no room,
+    /// or it is short and the program has many.
     pub fn lend(&mut self, len: usize) -> Option<*mut u8> {
-        if (len as u64) < self.engine.channel.settings().direct_min {
+        let is_one_of_many = len < LONG && self.lent.len() >= BLOCKS;
+        if (len as u64) < self.engine.channel.settings().direct_min || is_one_of_many {
             return None;
         }
         let home = self.engine.channel.home()?;
