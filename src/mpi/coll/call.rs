@@ -93,16 +93,13 @@ impl Task {
     }
 
     /// Whether it moves nothing, as all members know: then nobody waits for anybody. Ranks that are checked do, and so learn of
-    /// those in another call; groups of an intercommunicator need not know each other's lengths.
+    /// those in another call; groups of an intercommunicator need not know each other's lengths. Reductions notice it themselves.
+    #[inline(never)] // out of the way of reductions
     fn is_idle(&self, hold: &Hold, comm: &Comm) -> bool {
         let no_data = |data: &Option<Data>| data.as_ref().is_none_or(Data::is_empty);
         let no_blocks = |blocks: &Option<Blocks>| blocks.as_ref().is_none_or(|blocks| blocks.block() == Some(0));
         let is_empty = match self {
             Task::Bcast(_, data) => data.is_empty(),
-            Task::Allreduce(reduction)
-            | Task::Reduce(_, reduction)
-            | Task::ReduceScatter(reduction, _)
-            | Task::Scan(reduction, _) => reduction.count * reduction.element.datatype.size() == 0,
             Task::Gather(_, send, recv, true) => no_data(send) && no_blocks(recv),
             Task::Scatter(_, send, recv, true) => no_blocks(send) && no_data(recv),
             Task::Allgather(send, recv) => no_data(send) && recv.largest() == 0,
@@ -143,9 +140,6 @@ impl Task {
 /// # Errors
 /// As [`machine::run`].
 pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
-    if task.is_idle(hold, comm) {
-        return hold.check_peer(comm, Plane::Collective, None);
-    }
     if let Some(boards) = board::of(hold, comm) {
         hold.check_peer(comm, Plane::Collective, None)?;
         if let Some(outcome) = on_boards(hold, comm, boards, &task) {
@@ -356,6 +350,11 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         }
     };
     match task {
+        Task::Bcast(..) | Task::Gather(..) | Task::Scatter(..) | Task::Allgather(..) | Task::Alltoall(..)
+            if task.is_idle(hold, comm) =>
+        {
+            Some(Ok(()))
+        }
         Task::Barrier(_) => Some(moves::barrier(hold, at(signature))),
         Task::Bcast(Root::Rank(root), data) => {
             let buffer = data.buffer();
