@@ -38,11 +38,6 @@ static unsigned seed(int rank, int block) { return (unsigned)(rank * BLOCKS + bl
 /* Bytes of a rank's block in the forms with counts; some have none. */
 static int varying(int rank, int block, int base) { return (rank + block) % 3 == 2 ? 0 : base + 5 * block; }
 
-static int edge(int rank, int block) /* is there nobody to send this block to? */
-{
-    return around.n == 4 && ((block == 0 && rank == 0) || (block == 1 && rank == n_ranks - 1));
-}
-
 /* One call in one of its forms; a persistent one is started twice. */
 #define CALL(name, ...)                                                                  \
     do {                                                                                 \
@@ -54,8 +49,10 @@ static int edge(int rank, int block) /* is there nobody to send this block to? *
         else                                                                             \
             OK(MPI_Neighbor_##name##_init(__VA_ARGS__, around.comm, MPI_INFO_NULL, &request)); \
         for (int starts = form == PERSISTENT ? 2 : form == NONBLOCKING; starts > 0; starts--) { \
-            if (form == PERSISTENT)                                                      \
+            if (form == PERSISTENT) {                                                    \
+                memset(in, 0xee, (size_t)room * n);                                      \
                 OK(MPI_Start(&request));                                                 \
+            }                                                                            \
             OK(MPI_Wait(&request, MPI_STATUS_IGNORE));                                   \
         }                                                                                \
         if (form == PERSISTENT)                                                          \
@@ -67,21 +64,19 @@ static void exchanges(int form, int base)
     int n = around.n, room = base + 5 * BLOCKS;
     unsigned char *out = need((size_t)room * n), *apart = need((size_t)room * n * 2);
     unsigned char *in = need((size_t)room * n);
-    int sends[BLOCKS], receives[BLOCKS], places[BLOCKS];
+    int sends[BLOCKS], receives[BLOCKS], places[BLOCKS], counts[BLOCKS]; /* counts: of what is the same for all neighbours */
     MPI_Aint bytes[BLOCKS], twice[BLOCKS];
     MPI_Datatype gaps[BLOCKS], plain[BLOCKS];
     for (int k = 0; k < n; k++) {
         for (int i = 0; i < room; i++)
             out[k * room + i] = apart[2 * (k * room + i)] = byte_at(seed(my_rank, k), i);
-        sends[k] = edge(my_rank, k) ? room : varying(my_rank, k, base);
+        sends[k] = varying(my_rank, k, base);
         receives[k] = around.source[k] < 0 ? room : varying(around.source[k], around.from[k], base);
+        counts[k] = around.source[k] < 0 ? room : base + around.source[k] % 2;
         places[k] = k * room, bytes[k] = places[k], twice[k] = 2 * bytes[k];
         gaps[k] = spread, plain[k] = MPI_BYTE;
     }
     for (int operation = 0; operation < 5; operation++) {
-        int counts[BLOCKS]; /* what everybody gets in the first two */
-        for (int k = 0; k < n; k++)
-            counts[k] = around.source[k] < 0 ? room : base + around.source[k] % 2;
         memset(in, 0xee, (size_t)room * n);
         switch (operation) {
         case 0: CALL(allgather, out, base, MPI_BYTE, in, base, MPI_BYTE); break;

@@ -13,13 +13,11 @@ use crate::shm::zone::pages;
 use crate::sys::heap;
 use std::collections::BTreeMap;
 
-/// Bytes up to which a block that is given back keeps its pages, wiped: to give them back to the kernel takes 8 us.
-const WIPED: usize = 16 << 10;
-
-/// Blocks that the program may have before short ones come from elsewhere: each takes whole pages.
+/// Bytes below which a block is short: much of its last page may be for nothing, and to give its pages back to the kernel, and
+/// to get others, takes longer (9 us) than to wipe them.
+const SHORT: usize = 4 * PAGE;
+/// Blocks that the program may have before short ones come from elsewhere.
 const BLOCKS: usize = 4096;
-/// Bytes from which a block is not short: it has little of the last page for nothing.
-const LONG: usize = 4 * PAGE;
 
 /// Blocks of the home that the program has: offset in the zone and bytes.
 pub type Lent = BTreeMap<usize, usize>;
@@ -49,7 +47,7 @@ impl State {
     /// `len` bytes of this rank's home; `None` where the block is too short for that (`NEARMPI_DIRECT_MIN`), there is no room,
     /// or it is short and the program has many.
     pub fn lend(&mut self, len: usize) -> Option<*mut u8> {
-        let is_one_of_many = len < LONG && self.lent.len() >= BLOCKS;
+        let is_one_of_many = len < SHORT && self.lent.len() >= BLOCKS;
         if (len as u64) < self.engine.channel.settings().direct_min || is_one_of_many {
             return None;
         }
@@ -83,7 +81,7 @@ impl State {
         let Some(len) = self.lent.remove(&offset) else {
             fail!(Base, "no memory from MPI_Alloc_mem begins at {memory:p}");
         };
-        match pages(len).filter(|&whole| whole <= WIPED) {
+        match pages(len).filter(|&whole| whole <= SHORT) {
             // SAFETY: the block was the program's, which has given it back; its pages are mapped here.
             Some(whole) => unsafe {
                 ((home.start + offset) as *mut u8).write_bytes(0, whole);

@@ -83,7 +83,7 @@ struct Running {
 }
 
 /// Messages of a round with their memory: to or from these ranks.
-trait Messaging: Iterator<Item = (u32, Buffer)> + Clone {}
+pub trait Messaging: Iterator<Item = (u32, Buffer)> + Clone {}
 impl<T: Iterator<Item = (u32, Buffer)> + Clone> Messaging for T {}
 
 /// The messages of an operation's rounds, one round after the other.
@@ -145,8 +145,8 @@ pub fn exchange(
     hold: &mut Hold,
     comm: &Rc<Comm>,
     signature: Signature,
-    sends: impl Iterator<Item = (u32, Buffer)> + Clone,
-    receives: impl Iterator<Item = (u32, Buffer)> + Clone,
+    sends: impl Messaging,
+    receives: impl Messaging,
     own: impl Iterator<Item = (Buffer, Buffer)>,
 ) -> Result<()> {
     hold.check_peer(comm, Plane::Collective, None)?;
@@ -224,22 +224,18 @@ impl Operation {
         base.wrapping_offset(slice.offset)
     }
 
-    /// What a round sends.
-    fn sends(&self, round: usize, scratch: *mut u8) -> impl Messaging {
+    /// What a round sends and what it receives.
+    fn messages(&self, round: usize, scratch: *mut u8) -> (impl Messaging, impl Messaging) {
         let messages = self.schedule.rounds[round].messages.iter();
-        messages.filter_map(move |message| match *message {
+        let sends = messages.clone().filter_map(move |message| match *message {
             Message::Send { to, slice } => Some((to, self.buffer(scratch, slice))),
             Message::Recv { .. } => None,
-        })
-    }
-
-    /// What a round receives.
-    fn receives(&self, round: usize, scratch: *mut u8) -> impl Messaging {
-        let messages = self.schedule.rounds[round].messages.iter();
-        messages.filter_map(move |message| match *message {
+        });
+        let receives = messages.filter_map(move |message| match *message {
             Message::Recv { from, slice } => Some((from, self.buffer(scratch, slice))),
             Message::Send { .. } => None,
-        })
+        });
+        (sends, receives)
     }
 
     fn buffer(&self, scratch: *mut u8, slice: Slice) -> Buffer {
@@ -271,11 +267,9 @@ impl Messages {
         let lens = receives.clone().map(|(_, room)| room.len());
         let (many, longest) = lens.fold((0, 0), |(many, longest), len| (many + 1, len.max(longest)));
         if many > 1 && longest > SHORT {
-            self.receive(hold, comm, receives)?;
-            self.send(hold, comm, sends, false)?;
+            self.start(hold, comm, sends, receives)?;
         } else {
-            let is_lone = many == 0 && sends.clone().nth(1).is_none();
-            self.send(hold, comm, sends, is_lone)?;
+            self.send(hold, comm, sends, many == 0)?;
             for (from, room) in receives {
                 let expected = room.len();
                 let outcome = match pt2pt::recv_started(hold, comm, Plane::Collective, room, from as i32, self.tag)? {
@@ -291,19 +285,27 @@ impl Messages {
         Ok(())
     }
 
-    /// Starts receives.
-    fn receive(&mut self, hold: &mut Hold, comm: &Rc<Comm>, receives: impl Messaging) -> Result<()> {
+    /// Starts the messages of a round, receives first.
+    fn start(
+        &mut self,
+        hold: &mut Hold,
+        comm: &Rc<Comm>,
+        sends: impl Messaging,
+        receives: impl Messaging,
+    ) -> Result<()> {
+        let nothing_comes = receives.clone().next().is_none();
         for (from, room) in receives {
             let expected = room.len();
             let key = pt2pt::irecv(hold, comm, Plane::Collective, room, from as i32, self.tag)?;
             self.pending.push((key, Some(expected)));
         }
-        Ok(())
+        self.send(hold, comm, sends, nothing_comes)
     }
 
-    /// Starts sends; of a lone one nothing else goes on in the round, as when a program waits for what it sends.
-    fn send(&mut self, hold: &mut Hold, comm: &Rc<Comm>, sends: impl Messaging, is_lone: bool) -> Result<()> {
+    /// Starts sends. A single one in a round in which `nothing_comes` goes as when a program waits for what it sends.
+    fn send(&mut self, hold: &mut Hold, comm: &Rc<Comm>, sends: impl Messaging, nothing_comes: bool) -> Result<()> {
         let plane = Plane::Collective;
+        let is_lone = nothing_comes && sends.clone().nth(1).is_none();
         for (to, data) in sends {
             let key = if is_lone {
                 match pt2pt::send_whole(hold, comm, plane, &data, (to, self.tag), true)? {
@@ -386,8 +388,7 @@ impl Running {
     /// Does the round and waits for it.
     fn blocking_round(&mut self, hold: &mut Hold) -> Result<()> {
         let operation = self.operation.clone();
-        let (round, scratch) = (self.round, self.scratch.address());
-        let (sends, receives) = (operation.sends(round, scratch), operation.receives(round, scratch));
+        let (sends, receives) = operation.messages(self.round, self.scratch.address());
         self.messages.exchange(hold, &operation.comm, sends, receives)?;
         self.end_round(hold)
     }
@@ -416,11 +417,8 @@ impl Running {
             return Ok(());
         }
         let operation = self.operation.clone();
-        let (round, scratch) = (self.round, self.scratch.address());
-        let (sends, receives) = (operation.sends(round, scratch), operation.receives(round, scratch));
-        let is_lone = receives.clone().next().is_none() && sends.clone().nth(1).is_none();
-        self.messages.receive(hold, &operation.comm, receives)?;
-        self.messages.send(hold, &operation.comm, sends, is_lone)
+        let (sends, receives) = operation.messages(self.round, self.scratch.address());
+        self.messages.start(hold, &operation.comm, sends, receives)
     }
 
     /// Frees the messages, does the local work, and turns to the next round.

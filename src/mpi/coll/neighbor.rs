@@ -96,7 +96,7 @@ pub fn exchange(
     }
 }
 
-/// Does the exchange and waits for its end, without a schedule: to make one takes as long as to exchange a cache line.
+/// Does the exchange and waits for its end, without a schedule: making one takes longer than a short exchange.
 ///
 /// # Errors
 /// As [`machine::run`].

@@ -223,19 +223,18 @@ impl Window {
         let part = self.part(rank);
         let peer = self.comm.group.world(rank);
         let is_dynamic = self.flavor == Flavor::Dynamic;
-        // Memory that is attached may lie anywhere: what is reached of it is told from where addresses begin.
-        let (from, len) = match is_dynamic {
-            true => {
-                let (low, high) = target.span();
-                ((i128::from(target.disp) + low) as u64, (high - low) as usize)
-            }
-            false => (part.address, part.size),
+        // Attached memory may lie anywhere: the target alone is looked for, and told from where addresses begin.
+        let (from, len) = if is_dynamic {
+            let (low, high) = target.span();
+            ((i128::from(target.disp) + low) as u64, (high - low) as usize)
+        } else {
+            (part.address, part.size)
         };
         Ok(match state.engine.channel.reach_memory(peer, from, len) {
             Some(There::Mapped(at)) if is_dynamic => Way::Here(at.wrapping_sub(from as usize)),
             Some(There::Mapped(base)) => {
                 let first = base as usize;
-                let view = View::inside(first..first + len.max(1), 0);
+                let view = View::inside(first..first + len, 0);
                 self.mapped.borrow_mut()[rank as usize] = Some(Rc::new(view));
                 Way::Here(base)
             }

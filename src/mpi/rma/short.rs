@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::epoch::updating;
-use super::update::{Change, comparable};
+use super::update::{Change, TURN, comparable};
 use super::{Flavor, Place, Window};
 use crate::mpi::datatype::basic::{self, BASICS, Basic};
 use crate::mpi::op::kernel::{self, Builtin};
@@ -16,9 +16,6 @@ use crate::mpi::world::State;
 use crate::sys::cma::Direction;
 use crate::sys::{copy, cpu};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-/// Most bytes that an update changes in one turn; of more the turns of others may come in between.
-const TURN: usize = 8 << 10;
 
 /// The elements of a short operation on the target's side.
 #[derive(Clone, Copy)]

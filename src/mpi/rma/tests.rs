@@ -327,6 +327,28 @@ fn memory_of_a_home_is_mapped_from_the_first_access_on_and_updates_of_any_length
 }
 
 #[test]
+fn a_dynamic_window_sees_what_is_attached_of_a_home() {
+    let addresses = std::sync::Mutex::new([0; 2]);
+    job(2, |hold, comm| {
+        let (words, mut others) = (lent(hold, 4), [5i64; 4]);
+        words.fill(comm.rank.into());
+        let window = window(hold, comm, Flavor::Dynamic, &mut []);
+        addresses.lock().unwrap()[comm.rank as usize] = words.as_ptr() as i64;
+        epoch::fence(hold, &window, false).unwrap();
+        let peer = 1 - comm.rank;
+        let at = target(peer, addresses.lock().unwrap()[peer as usize] + 8, 2);
+        assert!(matches!(window.way(hold, &at), Ok(Way::Here(_))));
+        let elsewhere = target(peer, others.as_ptr() as i64, 2);
+        assert!(matches!(window.way(hold, &elsewhere), Ok(Way::Served(_))));
+        transfer::put(hold, &window, &buffer(&mut others[..2]), &at).unwrap();
+        epoch::fence(hold, &window, true).unwrap();
+        let mine = comm.rank.into();
+        assert_eq!(words, [mine, 5, 5, mine]);
+        end(hold, window);
+    });
+}
+
+#[test]
 fn a_block_of_any_length_is_lent_and_empty_when_it_comes_again() {
     job(1, |hold, _| {
         for words in [1, 2048, 2049] {

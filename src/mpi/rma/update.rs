@@ -22,8 +22,8 @@ use crate::sys::cma::{self, Direction};
 use crate::sys::copy;
 use std::rc::Rc;
 
-/// Bytes of elements combined in one turn.
-const TURN: usize = serve::MOST;
+/// Bytes of elements combined in one turn; of more the turns of others may come in between.
+pub(super) const TURN: usize = serve::MOST;
 
 /// What is done to the elements of a target.
 #[derive(Clone, Copy, Debug)]
