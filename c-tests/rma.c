@@ -141,6 +141,57 @@ static void counters(int flavour)
     done(flavour, &win, mine);
 }
 
+static long value(int round, int i) { return 1000003L * round + i; }
+
+/* Rank 0 accesses blocks of every length at the last rank, which waits; twice as many times as it takes to learn how. */
+static void lengths(int flavour)
+{
+    enum { MOST = 40000 };
+    static const int counts[] = {1, 4, 5, 1000, 1024, 1025, 2048, 2049, 6144, MOST - 1};
+    MPI_Aint disp[n_ranks];
+    long *mine, *out = malloc(MOST * sizeof *out), *in = malloc(MOST * sizeof *in);
+    const int last = n_ranks - 1;
+    MPI_Win win = make(flavour, MOST * sizeof *mine, (void **)&mine, disp);
+    for (int at = 0; at < 10 && my_rank == 0; at++) {
+        const int n = counts[at];
+        OK(MPI_Win_lock(MPI_LOCK_SHARED, last, 0, win));
+        for (int round = 0; round < 80; round++) {
+            for (int i = 0; i < n; i++) out[i] = value(round, i);
+            memset(in, 0, n * sizeof *in);
+            OK(MPI_Put(out, n, MPI_LONG, last, disp[last] + 8, n, MPI_LONG, win));
+            OK(MPI_Win_flush(last, win));
+            OK(MPI_Get(in, n, MPI_LONG, last, disp[last] + 8, n, MPI_LONG, win));
+            OK(MPI_Win_flush(last, win));
+            for (int i = 0; i < n; i++)
+                CHECK(in[i] == value(round, i), "%s: %d longs: got %ld at %d", flavours[flavour], n, in[i], i);
+            OK(MPI_Accumulate(out, n, MPI_LONG, last, disp[last] + 8, n, MPI_LONG, MPI_SUM, win));
+            OK(MPI_Get_accumulate(out, n, MPI_LONG, in, n, MPI_LONG, last, disp[last] + 8, n, MPI_LONG, MPI_REPLACE, win));
+            OK(MPI_Win_flush(last, win));
+            for (int i = 0; i < n; i++)
+                CHECK(in[i] == 2 * value(round, i), "%s: %d longs: had %ld at %d", flavours[flavour], n, in[i], i);
+            OK(MPI_Get_accumulate(NULL, 0, MPI_LONG, in, n, MPI_LONG, last, disp[last] + 8, n, MPI_LONG, MPI_NO_OP, win));
+            OK(MPI_Win_flush(last, win));
+            CHECK(!memcmp(in, out, n * sizeof *in), "%s: %d longs are not replaced", flavours[flavour], n);
+            out[0]++;
+            long kept = 0, old;
+            OK(MPI_Compare_and_swap(&kept, &out[0], &old, MPI_LONG, last, disp[last] + 8, win));
+            OK(MPI_Fetch_and_op(&out[0], &kept, MPI_LONG, last, disp[last] + 8, MPI_SUM, win));
+            OK(MPI_Win_flush(last, win));
+            CHECK(old == value(round, 0) && kept == old, "%s: had %ld and %ld", flavours[flavour], old, kept);
+            if (n_ranks > 2 && round == 4) break; /* where ranks share CPUs there is nothing to learn */
+        }
+        OK(MPI_Win_unlock(last, win));
+    }
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (my_rank == last) {
+        CHECK(mine[0] == 0 && mine[MOST - 1] == value(n_ranks > 2 ? 4 : 79, MOST - 2), "%s: %ld and %ld at the ends",
+              flavours[flavour], mine[0], mine[MOST - 1]);
+    }
+    done(flavour, &win, mine);
+    free(out);
+    free(in);
+}
+
 /* Read, add, write under an exclusive lock. */
 static void exclusive(int flavour)
 {
@@ -412,6 +463,7 @@ int main(int argc, char **argv)
         fences(flavour);
         strided(flavour);
         counters(flavour);
+        lengths(flavour);
         exclusive(flavour);
         lock_all(flavour);
         neighbours(flavour);

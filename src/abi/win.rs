@@ -88,7 +88,7 @@ fn make(
         if let Some(place) = baseptr {
             *place = new.base;
         }
-        *win = Object::Win.made(hold.windows.insert(Rc::new(new)))?;
+        *win = Object::Win.made(create::keep(hold, new))?;
         Ok(())
     })
 }
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn MPI_Win_free(win: *mut MPI_Win) -> c_int {
         window.epochs.borrow().check_idle()?;
         attr::delete_all(hold, *place, &window.attributes)?;
         create::free(hold, window)?;
-        hold.windows.remove(Object::Win.key(*place)?);
+        create::forget(hold, Object::Win.key(*place)?);
         *place = MPI_WIN_NULL;
         Ok(())
     })

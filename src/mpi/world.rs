@@ -97,6 +97,8 @@ pub struct State {
     pub partitioning: Partitioning,
     /// Every window.
     pub windows: Table<Rc<Window>>,
+    /// Those of them in which this process has memory that others may have to ask for.
+    pub served: Vec<Rc<Window>>,
     /// What is free of the memory this rank shares on demand.
     pub zone: Zone,
     /// What of it the program has.
@@ -168,6 +170,7 @@ impl State {
             engine,
             partitioning: Partitioning::default(),
             windows: Table::default(),
+            served: Vec::new(),
             zone,
             lent: Lent::new(),
             gift: Cell::default(),
@@ -327,7 +330,11 @@ impl Hold<'_> {
                     self.engine.channel.spread(first);
                     self.released(cpu::give_way);
                 }
-                Next::Sleep => self.sleep(done)?,
+                Next::Sleep => {
+                    if self.sleep(done)? {
+                        patience.renew();
+                    }
+                }
             }
         }
         self.tell_awake();
@@ -378,6 +385,9 @@ impl Hold<'_> {
             self.moved()?;
             return Ok(true);
         }
+        if !self.served.is_empty() && rma::mail::look(self) {
+            return Ok(true);
+        }
         let events = self.engine.channel.segment().events();
         if events != self.engine.events {
             failure::notice(self, events)?;
@@ -422,17 +432,19 @@ impl Hold<'_> {
         }
     }
 
-    fn sleep(&mut self, done: &mut impl FnMut(&mut Hold) -> Result<bool>) -> Result<()> {
+    /// Sleeps until something may have come; whether somebody has woken this rank, who may be about to ask it for something.
+    fn sleep(&mut self, done: &mut impl FnMut(&mut Hold) -> Result<bool>) -> Result<bool> {
         if self.engine.channel.leave_late() {
-            return Ok(());
+            return Ok(false);
         }
+        let mut rung = false;
         let bed = self.engine.channel.announce_sleep();
         self.engine.asleep = true;
         let stay = !self.progress(None)? && !done(self)? && (self.engine.napping == 0 || !self.desk.has_news());
         if stay {
             self.tell_sleep();
             let vigil = self.vigil;
-            let rung = self.released(|| {
+            rung = self.released(|| {
                 bed.sleep() || {
                     vigil();
                     false
@@ -446,7 +458,7 @@ impl Hold<'_> {
         }
         self.engine.asleep = false;
         self.engine.channel.awake();
-        Ok(())
+        Ok(rung)
     }
 }
 

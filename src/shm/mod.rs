@@ -9,6 +9,7 @@ pub mod context;
 pub mod doing;
 pub mod fate;
 pub mod layout;
+pub mod mailbox;
 pub mod offer;
 pub mod pool;
 pub mod profile;

@@ -150,6 +150,9 @@ impl Visit for Stretches<'_> {
     const ORDER: Order = Order::Packing;
 
     fn strided(&mut self, s: Strided) {
+        if s.stride == s.len as isize {
+            return self.block(s.at, 0, s.count * s.len);
+        }
         for i in 0..s.count {
             self.block(s.at + i as isize * s.stride, 0, s.len);
         }

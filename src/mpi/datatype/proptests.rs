@@ -211,3 +211,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_lies_in_a_row_is_one_stretch_however_many_elements_it_has() {
+    const MANY: usize = 1 << 40; // too many to be looked at one by one
+    let byte = basic("MPI_BYTE").datatype;
+    let rows = Rc::new(Datatype::contiguous(3, &Rc::new(Datatype::vector(2, 5, 5, &byte).unwrap())).unwrap());
+    for (datatype, size) in [(byte, 1), (rows, 30)] {
+        let mut seen = Vec::new();
+        datatype.segments(MANY, 7, size * MANY - 8, &mut |offset, len| seen.push((offset, len)));
+        assert_eq!(seen, [(7, size * MANY - 8)]);
+    }
+}

@@ -1,7 +1,7 @@
 //! Making and freeing windows (MPI-4.1 §12.2).
 
 use super::epoch::Epochs;
-use super::{Flavor, Part, Place, Values, Window};
+use super::{Flavor, MAILBOXES, Part, Place, Values, Window};
 use crate::fail;
 use crate::mpi::attr::Attributes;
 use crate::mpi::coll::{allgather_bytes, barrier, bcast_bytes};
@@ -10,6 +10,7 @@ use crate::mpi::errhandler::Errhandler;
 use crate::mpi::error::{Error, Result};
 use crate::mpi::info::Info;
 use crate::mpi::world::{Hold, State};
+use crate::shm::mailbox::Mailbox;
 use crate::shm::segment::Segment;
 use crate::shm::window::Control;
 use crate::shm::zone::{View, pages};
@@ -70,6 +71,9 @@ pub fn create(hold: &mut Hold, comm: &Rc<Comm>, share: Share) -> Result<Window> 
         if contiguous && let Some(total) = total {
             blocks[1] = claims.take(hold, total);
         }
+        if !allocates && shares.len() > 1 {
+            blocks[1] = claims.take(hold, shares.len() * MAILBOXES * size_of::<Mailbox>());
+        }
     }
     let mut told = words(&blocks);
     bcast_bytes(hold, &comm, 0, &mut told)?;
@@ -96,7 +100,15 @@ pub fn create(hold: &mut Hold, comm: &Rc<Comm>, share: Share) -> Result<Window> 
         }
     });
     let parts: Vec<Part> = parts.collect();
-    let made = finish(hold, comm.clone(), share, parts, blocks[0] as usize, &claims);
+    let mailboxes = (!allocates && blocks[1] != NOWHERE).then_some(blocks[1] as usize);
+    let made = finish(
+        hold,
+        comm.clone(),
+        share,
+        parts,
+        (blocks[0] as usize, mailboxes),
+        &claims,
+    );
     if made.is_err() {
         claims.give_back(hold);
     }
@@ -108,7 +120,7 @@ fn finish(
     comm: Rc<Comm>,
     share: Share,
     parts: Vec<Part>,
-    controls: usize,
+    (controls, mailboxes): (usize, Option<usize>),
     claims: &Claims,
 ) -> Result<Window> {
     let segment = hold.engine.channel.segment().clone();
@@ -129,6 +141,10 @@ fn finish(
         epochs: RefCell::new(Epochs::default()),
         attached: RefCell::new(BTreeMap::new()),
         controls: view(&segment, first, controls, parts.len() * size_of::<Control>())?,
+        mailboxes: mailboxes
+            .map(|offset| view(&segment, first, offset, parts.len() * MAILBOXES * size_of::<Mailbox>()))
+            .transpose()?,
+        habits: RefCell::default(),
         zone: claims.0.clone(),
         mapped: RefCell::new(vec![None; parts.len()]),
         serving: RefCell::default(),
@@ -151,6 +167,24 @@ fn finish(
     window.base = memory.base().wrapping_add(shift);
     window.mapped.borrow_mut()[owner as usize] = Some(memory);
     Ok(window)
+}
+
+/// Keeps a window, for others to be served in it; its number in the table of windows, `None` if that is full.
+pub fn keep(state: &mut State, window: Window) -> Option<u32> {
+    let window = Rc::new(window);
+    let key = state.windows.insert(window.clone())?;
+    if matches!(window.flavor, Flavor::Create | Flavor::Dynamic) && window.parts.len() > 1 {
+        state.served.push(window);
+    }
+    Some(key)
+}
+
+/// Gives up what [`keep`] has kept.
+pub fn forget(state: &mut State, key: u32) {
+    let window = state.windows.remove(key);
+    state
+        .served
+        .retain(|served| !window.as_ref().is_some_and(|window| Rc::ptr_eq(window, served)));
 }
 
 /// Waits until all members have called it and gives the window's memory back. Collective.

@@ -20,6 +20,7 @@
 
 pub mod create;
 pub mod epoch;
+pub mod mail;
 pub mod serve;
 pub mod short;
 #[cfg(test)]
@@ -37,6 +38,7 @@ use super::info::Info;
 use super::world::{Hold, State};
 use crate::channel::direct::There;
 use crate::fail;
+use crate::shm::mailbox::Mailbox;
 use crate::shm::profile::Path;
 use crate::shm::window::Control;
 use crate::shm::zone::View;
@@ -55,6 +57,9 @@ pub enum Flavor {
     Dynamic = 3,
     Shared = 4,
 }
+
+/// Mailboxes of a member.
+const MAILBOXES: usize = 2;
 
 /// A window.
 #[derive(Debug)]
@@ -81,6 +86,10 @@ pub struct Window {
     pub attached: RefCell<BTreeMap<usize, usize>>,
     parts: Vec<Part>,
     controls: View,
+    /// Where each member is asked for its memory; `None` where all of it is mapped.
+    mailboxes: Option<View>,
+    /// What accesses to members that can be asked have taken.
+    habits: RefCell<BTreeMap<u32, mail::Habits>>,
     /// Parts of this process's zone that go with the window.
     zone: Vec<(usize, usize)>,
     /// Other members' memory, as far as it has been mapped; what the program has brought of a home, which stays mapped, too.
@@ -181,6 +190,14 @@ impl Window {
         unsafe { &*self.controls.base().cast::<Control>().add(rank as usize) }
     }
 
+    /// Where member `rank` is asked for its memory; `None` where all is mapped.
+    fn mailboxes(&self, rank: u32) -> Option<&[Mailbox]> {
+        assert!((rank as usize) < self.parts.len());
+        let first = self.mailboxes.as_ref()?.base().cast::<Mailbox>();
+        // SAFETY: the view holds so many for each member, of atomics, for which zero bytes are valid, and cells.
+        Some(unsafe { std::slice::from_raw_parts(first.add(rank as usize * MAILBOXES), MAILBOXES) })
+    }
+
     /// First byte of member `rank`'s part as this process sees it; `None` where it does not see it.
     ///
     /// # Errors
@@ -243,11 +260,12 @@ impl Window {
         })
     }
 
-    /// Counts for a profile what an operation moves `way` to member `rank` and back. The messages that a served
-    /// operation is made of count themselves.
+    /// Counts for a profile what an operation moves `way`, or through the mailbox of a member that is asked there, to member `rank`
+    /// and back. The messages that a served operation is made of count themselves.
     #[inline]
-    fn count(&self, state: &State, way: Way, rank: u32, there: usize, back: usize) {
+    fn count(&self, state: &State, (way, asked): (Way, bool), rank: u32, there: usize, back: usize) {
         let path = match way {
+            _ if asked => Path::Mapped,
             Way::Here(_) => Path::Mapped,
             Way::Process(..) => Path::OneCopy,
             Way::Served(_) => return,

@@ -139,14 +139,10 @@ fn exchange(
 /// # Errors
 /// A peer that left the protocol.
 pub fn advance(hold: &mut Hold) -> Result<()> {
-    if hold.windows.is_empty() {
+    if hold.served.is_empty() {
         return Ok(());
     }
-    let windows: Vec<_> = hold.windows.iter().map(|(_, window)| window.clone()).collect();
-    for window in windows {
-        if matches!(window.flavor, Flavor::Allocate | Flavor::Shared) {
-            continue;
-        }
+    for window in hold.served.clone() {
         while let Some((key, status)) = probe::take_kept(hold, &window.comm, ANY_SOURCE, ASKED)? {
             let mut bytes = vec![0u8; status.bytes as usize].into_boxed_slice();
             let room = Buffer::bytes(bytes.as_mut_ptr(), bytes.len());
@@ -279,7 +275,7 @@ fn copied(window: &Window, reads: bool, list: &[(u64, usize)], given: &[u8]) -> 
 }
 
 /// Whether the program exposes the `len` bytes at `address` through this window.
-fn exposed(window: &Window, address: u64, len: usize) -> bool {
+pub(super) fn exposed(window: &Window, address: u64, len: usize) -> bool {
     let within = |base: usize, size: usize| {
         let start = (address as usize).checked_sub(base);
         start

@@ -11,7 +11,7 @@ use super::epoch::updating;
 use super::update::{Change, TURN, comparable};
 use super::{Flavor, Place, Window};
 use crate::mpi::datatype::basic::{self, BASICS, Basic};
-use crate::mpi::op::kernel::{self, Builtin};
+use crate::mpi::op::kernel::{self, Builtin, Kernel};
 use crate::mpi::world::State;
 use crate::sys::cma::Direction;
 use crate::sys::{copy, cpu};
@@ -172,32 +172,58 @@ pub unsafe fn update(state: &State, window: &Window, here: &Here, there: &There,
         if matches!(what, Change::Combine(combined) if combined != Builtin::NoOp) {
             cpu::own_soon(at);
         }
-        let step = (TURN / basic.size).max(1);
-        for start in (0..there.count).step_by(step) {
-            let (count, skipped) = (step.min(there.count - start), start * basic.size);
-            let at = at.wrapping_add(skipped);
-            let turn = || {
-                // SAFETY: the caller's promise; the window has so many elements at `at`, none of which is one of those here,
-                // and the kernel is the one for them.
-                unsafe {
-                    if !here.result.is_null() {
-                        copy::bytes(at, here.result.wrapping_add(skipped), count * basic.size);
-                    }
-                    match (what, kernel) {
-                        (Change::Combine(_), Some(kernel)) => kernel(here.origin.wrapping_add(skipped), at, count),
-                        (Change::Combine(_), None) => {}
-                        (Change::Swap, _) => {
-                            let compare = std::slice::from_raw_parts(here.compare, len);
-                            if compare == std::slice::from_raw_parts(here.result, len) {
-                                copy::bytes(here.origin, at, len);
-                            }
-                        }
-                    }
-                }
-            };
-            updating(window, there.rank as u32, turn);
-        }
+        // SAFETY: the caller's promise; the window has so many elements at `at`, none of which is one of those here, and the
+        // kernel is the one for them.
+        unsafe {
+            in_place(
+                window,
+                there.rank as u32,
+                at,
+                here,
+                (what, kernel),
+                (basic.size, there.count),
+            )
+        };
         Some(())
     };
     go().is_some()
+}
+
+/// Changes `count` elements of `size` bytes at `at`, in member `rank`'s memory, in turns.
+///
+/// # Safety
+/// So many elements lie at `at` and, as far as they are needed, at the addresses in `here`, and none twice; the kernel is the one for
+/// them.
+pub(super) unsafe fn in_place(
+    window: &Window,
+    rank: u32,
+    at: *mut u8,
+    here: &Here,
+    (what, kernel): (Change, Option<Kernel>),
+    (size, count): (usize, usize),
+) {
+    let step = (TURN / size).max(1);
+    for start in (0..count).step_by(step) {
+        let (count, skipped) = (step.min(count - start), start * size);
+        let (at, len) = (at.wrapping_add(skipped), count * size);
+        let turn = || {
+            // SAFETY: the caller's promise.
+            unsafe {
+                if !here.result.is_null() {
+                    copy::bytes(at, here.result.wrapping_add(skipped), len);
+                }
+                match (what, kernel) {
+                    (Change::Combine(_), Some(kernel)) => kernel(here.origin.wrapping_add(skipped), at, count),
+                    (Change::Combine(_), None) => {}
+                    (Change::Swap, _) => {
+                        let compare = std::slice::from_raw_parts(here.compare, len);
+                        if compare == std::slice::from_raw_parts(here.result, len) {
+                            copy::bytes(here.origin, at, len);
+                        }
+                    }
+                }
+            }
+        };
+        updating(window, rank, turn);
+    }
 }

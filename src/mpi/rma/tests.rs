@@ -1,7 +1,7 @@
 //! One-sided communication among ranks that are threads over a segment of this process: memory in zones, and memory
 //! that its owner has to be asked for.
 
-use super::create::{Share, create, free};
+use super::create::{Share, create, forget, free, keep};
 use super::*;
 use crate::mpi::coll::barrier;
 use crate::mpi::datatype::basic;
@@ -41,9 +41,9 @@ fn window(hold: &mut Hold, comm: &Rc<Comm>, flavor: Flavor, words: &mut [i64]) -
         unit: 8,
         info: Info::default(),
     };
-    let window = Rc::new(create(hold, comm, share).unwrap());
-    hold.windows.insert(window.clone());
-    window
+    let window = create(hold, comm, share).unwrap();
+    let key = keep(hold, window).unwrap();
+    hold.windows.get(key).unwrap().clone()
 }
 
 fn end(hold: &mut Hold, window: Rc<Window>) {
@@ -53,7 +53,7 @@ fn end(hold: &mut Hold, window: Rc<Window>) {
         .iter()
         .find(|(_, w)| Rc::ptr_eq(w, &window))
         .map(|(key, _)| key);
-    hold.windows.remove(key.unwrap());
+    forget(hold, key.unwrap());
 }
 
 fn target(rank: u32, disp: i64, count: usize) -> Target {
@@ -145,8 +145,9 @@ fn an_owner_answers_only_for_what_it_exposes() {
             unit: 1,
             info: Info::default(),
         };
-        let window = Rc::new(create(hold, comm, share).unwrap());
-        hold.windows.insert(window.clone());
+        let window = create(hold, comm, share).unwrap();
+        let key = keep(hold, window).unwrap();
+        let window = hold.windows.get(key).unwrap().clone();
         let address = memory.as_mut_ptr() as usize;
         create::attach(&window, address, 16).unwrap();
         let all = crate::mpi::coll::allgather_bytes(hold, comm, &address.to_ne_bytes()).unwrap();
@@ -169,6 +170,111 @@ fn an_owner_answers_only_for_what_it_exposes() {
         assert!(create::attach(&window, address + 8, 1).is_err() && create::detach(&window, address + 8).is_err());
         end(hold, window);
         assert_eq!(memory, [5; 4]);
+    });
+}
+
+#[test]
+fn a_member_that_waits_does_what_its_mailbox_asks_and_refuses_what_makes_no_sense() {
+    use super::short::Here;
+    use super::update::{Change, Run};
+    use crate::mpi::op::kernel::Builtin;
+    use crate::sys::cma::Direction;
+    const N: usize = 10_000;
+    let addresses = std::sync::Mutex::new(0);
+    job(2, |hold, comm| {
+        let mut memory: Vec<i64> = (0..N as i64).collect();
+        let window = window(hold, comm, Flavor::Create, &mut memory);
+        if comm.rank == 1 {
+            *addresses.lock().unwrap() = window.base as u64;
+        }
+        barrier(hold, comm).unwrap();
+        if comm.rank == 1 {
+            barrier(hold, comm).unwrap();
+            assert!((0..).zip(&memory).skip(1).all(|(index, &word)| word == 3 * index));
+            assert_eq!(memory[0], 9);
+            return end(hold, window);
+        }
+        let there = *addresses.lock().unwrap();
+        for count in [1, 4, 5, 2048, 2049, 3 * 2048, N] {
+            let mut row = vec![0i64; count];
+            let mut copy = |row: &mut [i64], direction| {
+                let here = (row.as_mut_ptr().cast(), count * 8);
+                // SAFETY: the row has so many bytes.
+                while !unsafe { mail::transfer(hold, &window, (1, there), direction, here, |_| Ok(())) }.unwrap() {}
+            };
+            copy(&mut row, Direction::Read);
+            assert!((0..).zip(&row).all(|(index, &word)| word == index), "{count} words");
+            copy(&mut row, Direction::Write);
+        }
+        let basic = &basic::BASICS[basic::index(LONG).unwrap()];
+        let mut change = |what, words: &[i64], compare: &[i64], old: &mut [i64], at: usize| {
+            let here = Here {
+                origin: words.as_ptr().cast(),
+                compare: compare.as_ptr().cast(),
+                result: if old.is_empty() {
+                    std::ptr::null_mut()
+                } else {
+                    old.as_mut_ptr().cast()
+                },
+            };
+            let (address, count) = (there + 8 * at as u64, words.len());
+            let run = Run { address, count };
+            // SAFETY: so many words lie at each address.
+            while !unsafe { mail::update(hold, &window, (1, &run), (what, basic), &here, |_| Ok(())) }.unwrap() {}
+        };
+        let twice: Vec<i64> = (0..N as i64).map(|index| 2 * index).collect();
+        for (start, count) in [
+            (0, 1),
+            (1, 2),
+            (3, 997),
+            (1000, 1024),
+            (2024, 2048),
+            (4072, 2048),
+            (6120, 2048),
+            (8168, 1832),
+        ] {
+            let operand = &twice[start..][..count];
+            let mut old = vec![-1; if count <= 1024 { count } else { 0 }];
+            change(Change::Combine(Builtin::Sum), operand, &[], &mut old, start);
+            assert!(
+                (start as i64..).zip(&old).all(|(index, &word)| word == index),
+                "{count} words"
+            );
+        }
+        let mut old = [-1];
+        change(Change::Swap, &[7], &[1], &mut old, 0);
+        assert_eq!(old, [0]);
+        change(Change::Swap, &[9], &[0], &mut old, 0);
+        change(Change::Combine(Builtin::NoOp), &[0], &[], &mut old, 0);
+        assert_eq!(old, [9]);
+        let long = (basic::index(LONG).unwrap() as u64) << 16;
+        let (sum, wanted) = ((Builtin::Sum as u64) << 8, 1 << 32);
+        for junk in [
+            [0, there - 8, 8],
+            [0, there, 8 * N as u64],
+            [1, there + 8 * N as u64 - 4, 8],
+            [0, u64::MAX, 8],
+            [4, there, 8],
+            [2 | sum | 0xffff << 16, there, 1],
+            [2 | 0xff << 8 | long, there, 1],
+            [2 | sum | long, there, 2049],
+            [2 | sum | long, there, 0],
+            [2 | sum | long, there, u64::MAX],
+            [3 | long, there, 1],
+            [3 | long | wanted, there + 8 * N as u64, 1],
+            [2 | sum | long, there + 8 * N as u64 - 7, 1],
+        ] {
+            let mailbox = &window.mailboxes(1).unwrap()[1];
+            assert!(mailbox.take());
+            mailbox.ask(junk);
+            while mailbox.answer_is().is_none() {
+                std::thread::yield_now();
+            }
+            assert_eq!(mailbox.answer_is(), Some(false), "{junk:x?}");
+            mailbox.leave();
+        }
+        barrier(hold, comm).unwrap();
+        end(hold, window);
     });
 }
 

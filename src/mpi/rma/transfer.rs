@@ -7,7 +7,7 @@
 
 use super::epoch::access;
 use super::serve::{self, Request};
-use super::{Target, Way, Window, buffer_at};
+use super::{Target, Way, Window, buffer_at, mail};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::error::Result;
@@ -41,10 +41,7 @@ fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, 
         return Ok(());
     }
     let way = window.way(hold, target)?;
-    match direction {
-        Direction::Write => window.count(hold, way, target.rank, origin.len(), 0),
-        Direction::Read => window.count(hold, way, target.rank, 0, origin.len()),
-    }
+    let mut asked = false;
     match way {
         Way::Here(base) => {
             let there = buffer_at(base, offset, target);
@@ -52,8 +49,38 @@ fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, 
                 Direction::Write => copy(origin, &there),
                 Direction::Read => copy(&there, origin),
             }
-            Ok(())
         }
+        Way::Process(_, base) | Way::Served(base) => {
+            let there = buffer_at(base as *mut u8, offset, target);
+            let other = |hold: &mut Hold| far(hold, window, way, origin, target, offset, direction);
+            if origin.is_in_a_row() && there.is_in_a_row() {
+                let (there, here) = ((target.rank, there.address as u64), (origin.address, origin.len()));
+                // SAFETY: the program owns the origin.
+                asked = unsafe { mail::transfer(hold, window, there, direction, here, other)? };
+            } else {
+                other(hold)?;
+            }
+        }
+    }
+    match direction {
+        Direction::Write => window.count(hold, (way, asked), target.rank, origin.len(), 0),
+        Direction::Read => window.count(hold, (way, asked), target.rank, 0, origin.len()),
+    }
+    Ok(())
+}
+
+/// Copies through the kernel, or by messages.
+fn far(
+    hold: &mut Hold,
+    window: &Window,
+    way: Way,
+    origin: &Buffer,
+    target: &Target,
+    offset: isize,
+    direction: Direction,
+) -> Result<()> {
+    match way {
+        Way::Here(_) => Ok(()),
         Way::Process(pid, base) => in_rows(origin, direction, ROW, |position, row, len| {
             let stretches = stretches(target, base.wrapping_add_signed(offset as i64), position, len);
             // SAFETY: `row` has `len` bytes, as many as the stretches have together.

@@ -8,8 +8,9 @@
 
 use super::epoch::{access, updating};
 use super::serve::{self, Request};
+use super::short::Here;
 use super::transfer::{refused, same_length, stretches};
-use super::{Target, Way, Window};
+use super::{Target, Way, Window, mail};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::datatype::Datatype;
@@ -128,8 +129,6 @@ fn change(hold: &mut Hold, window: &Window, all: &Operands, target: &Target, wha
         return Ok(());
     }
     let way = window.way(hold, target)?;
-    let (there, back) = (all.first.map_or(0, Buffer::len), all.result.map_or(0, Buffer::len));
-    window.count(hold, way, target.rank, there, back);
     let base = match way {
         Way::Here(base) => base as u64,
         Way::Process(_, base) | Way::Served(base) => base,
@@ -138,6 +137,7 @@ fn change(hold: &mut Hold, window: &Window, all: &Operands, target: &Target, wha
     let (size, extent) = (all.basic.size, all.basic.extent);
     let (elements, step) = (target.len() / size, (TURN / extent).max(1));
     let mut rows = Rows::new(step.min(elements) * extent);
+    let mut asked = false;
     for start in (0..elements).step_by(step) {
         let count = step.min(elements - start);
         let runs = runs(target, all.basic, first, start, count);
@@ -146,16 +146,26 @@ fn change(hold: &mut Hold, window: &Window, all: &Operands, target: &Target, wha
             rows.load(0, all.first, all.basic, start, count);
             rows.load(1, all.second, all.basic, start, count);
         }
-        match way {
-            Way::Here(_) => updating(window, target.rank, || {
+        let here = Here {
+            origin: rows.row(0),
+            compare: rows.row(1),
+            result: if all.result.is_some() {
+                rows.row(2)
+            } else {
+                std::ptr::null_mut()
+            },
+        };
+        let mut other = |hold: &mut Hold| match way {
+            Way::Here(_) => {
                 // SAFETY: the runs lie in the window's memory, which is mapped here.
-                unsafe { apply(what, all.basic, &runs, &mut rows) };
-            }),
+                updating(window, target.rank, || unsafe {
+                    apply(what, all.basic, &runs, &mut rows)
+                });
+                Ok(())
+            }
             Way::Process(pid, _) => {
                 let outcome = updating(window, target.rank, || through(pid, what, all.basic, &runs, &mut rows));
-                if let Err(error) = outcome {
-                    return refused(target.rank, &error);
-                }
+                outcome.or_else(|error| refused(target.rank, &error))
             }
             Way::Served(_) => {
                 let request = Request::change(what, all.basic, &runs);
@@ -165,11 +175,22 @@ fn change(hold: &mut Hold, window: &Window, all: &Operands, target: &Target, wha
                     .get_mut(..old.len())
                     .unwrap_or_default()
                     .copy_from_slice(&old);
+                Ok(())
             }
-        }
+        };
+        let change = (what, all.basic);
+        asked = match (way, &runs[..]) {
+            (Way::Process(..) | Way::Served(_), [run]) if all.basic.is_contiguous() => {
+                // SAFETY: the rows hold as many elements as the run, which is not here.
+                unsafe { mail::update(hold, window, (target.rank, run), change, &here, other)? }
+            }
+            _ => other(hold).map(|()| false)?,
+        };
         // SAFETY: as for loading.
         unsafe { rows.store(all.result, all.basic, start, count) };
     }
+    let (there, back) = (all.first.map_or(0, Buffer::len), all.result.map_or(0, Buffer::len));
+    window.count(hold, (way, asked), target.rank, there, back);
     Ok(())
 }
 

@@ -1,0 +1,419 @@
+//! # Safety
+//! Reads and writes this process's part of a window for others, and their mailboxes: relies on [`Window`] to know what the
+//! program exposed, on its callers for their buffers, and on the mailbox for who has its bytes.
+//!
+//! Memory that only its owner maps, accessed by the owner, which is asked in its mailbox: while it waits in MPI it looks there, and is
+//! quicker than a call of the kernel. Where it is not, because it does something else or the kernel copies faster, accesses go
+//! through the kernel: what either takes is measured by length and now and then again, for each member ([`Habits`]).
+//!
+//! ```text
+//! question: | kind, operation, basic, whether the old is wanted | address | bytes or count |
+//! bytes:    | operands, or what is written | room for what was there, or is read |
+//! ```
+#![allow(unsafe_code)]
+
+use super::Window;
+use super::serve::exposed;
+use super::short::{Here, in_place};
+use super::update::{Change, Run, comparable};
+use crate::mpi::coll::machine::is_crowded;
+use crate::mpi::comm::Plane;
+use crate::mpi::datatype::basic::{BASICS, Basic, index};
+use crate::mpi::error::Result;
+use crate::mpi::op::kernel::{self, BUILTINS, Builtin};
+use crate::mpi::world::{Hold, State};
+use crate::shm::mailbox::{FAR, Mailbox, Question};
+use crate::sys::cma::Direction;
+use crate::sys::{clock, copy};
+
+const READ: u64 = 0;
+const WRITE: u64 = 1;
+const COMBINE: u64 = 2;
+const SWAP: u64 = 3;
+/// Where kind, operation, basic and "the old is wanted" lie in a question's first word.
+const BYTE: u64 = 0xff;
+const OPERATION: u32 = 8;
+const BASIC: u32 = 16;
+const WANTED: u64 = 1 << 32;
+
+/// Looks at a mailbox before the question there is taken back: a microsecond or two.
+const LOOKS: u32 = 64;
+/// Uses of a way before it counts as known, and of the better one between two of the other, at first and at most.
+const KNOWN: u8 = 3;
+const FIRST: u16 = 32;
+const MOST: u16 = 1024;
+/// Classes of length: up to 64 bytes, 256, and so on.
+const CLASSES: usize = 8;
+
+/// What accesses to one member have taken, transfers and updates, by length.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Habits([[Habit; CLASSES]; 2]);
+
+/// What accesses of a class have taken by either way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Habit {
+    /// Nanoseconds, and from how many uses.
+    costs: [u32; 2],
+    seen: [u8; 2],
+    /// Uses of the better way until the other is tried; how many it was the last time.
+    left: u16,
+    gap: u16,
+}
+
+/// The two ways: asking, and the kernel.
+const ASK: usize = 0;
+const KERNEL: usize = 1;
+
+impl Habit {
+    fn better(&self) -> usize {
+        usize::from(self.costs[KERNEL] < self.costs[ASK])
+    }
+
+    /// The way of the next access, and whether it is to be timed.
+    fn choose(&mut self) -> (usize, bool) {
+        if self.seen[KERNEL] < KNOWN {
+            return (usize::from(self.seen[KERNEL] < self.seen[ASK]), true);
+        }
+        let better = self.better();
+        if self.left == 0 {
+            return (1 - better, true);
+        }
+        self.left -= 1;
+        (better, self.left % 8 == 1)
+    }
+
+    /// An access has taken `nanoseconds` by `way`.
+    fn took(&mut self, way: usize, nanoseconds: u64) {
+        let (before, cost) = (self.better(), &mut self.costs[way]);
+        let new = u32::try_from(nanoseconds).unwrap_or(u32::MAX);
+        if self.seen[way] < KNOWN {
+            *cost = if self.seen[way] == 0 { new } else { new.min(*cost) };
+            self.seen[way] += 1;
+            (self.left, self.gap) = (FIRST, FIRST);
+            return;
+        }
+        // One that was interrupted says little.
+        let new = new.min(cost.saturating_mul(2));
+        *cost = (*cost / 4).saturating_mul(3).saturating_add(new / 4);
+        if self.better() != before {
+            (self.left, self.gap) = (FIRST, FIRST);
+        } else if self.left == 0 {
+            self.gap = MOST.min(2 * self.gap);
+            self.left = self.gap;
+        }
+    }
+
+    /// Whether the member, which may sleep by now, is to be awake when it will be asked again.
+    fn rouses(&self) -> bool {
+        self.left == FIRST / 2 && self.better() == KERNEL
+    }
+}
+
+/// Accesses `len` bytes of member `rank` by `ask`, which may find that the member does not answer, or by `other`, and in that case by
+/// `other` as well; whether it was by `ask`.
+fn quicker(
+    hold: &mut Hold,
+    window: &Window,
+    rank: u32,
+    (updates, len): (bool, usize),
+    ask: impl FnOnce(&mut Hold, &[Mailbox]) -> Result<bool>,
+    other: impl FnOnce(&mut Hold) -> Result<()>,
+) -> Result<bool> {
+    let most = hold.engine.channel.settings().window_ask_max as usize;
+    let Some(mailboxes) = window.mailboxes(rank).filter(|_| len <= most && !is_crowded(hold)) else {
+        return other(hold).map(|()| false);
+    };
+    let class = (len.max(64) - 1).ilog2() as usize / 2 - 2;
+    let (kind, class) = (usize::from(updates), class.min(CLASSES - 1));
+    let (way, timed, rouses) = {
+        let mut habits = window.habits.borrow_mut();
+        let habit = &mut habits.entry(rank).or_default().0[kind][class];
+        let (way, timed) = habit.choose();
+        (way, timed, habit.rouses())
+    };
+    if rouses {
+        hold.engine.channel.wake(window.comm.group.world(rank));
+    }
+    let began = if timed { clock::nanoseconds() } else { 0 };
+    let asked = way == ASK && ask(hold, mailboxes)?;
+    if !asked {
+        other(hold)?;
+    }
+    if timed {
+        let took = clock::nanoseconds() - began;
+        window.habits.borrow_mut().entry(rank).or_default().0[kind][class].took(way, took);
+    }
+    Ok(asked)
+}
+
+/// Copies `len` bytes at address `there` of member `rank` to or from `here`, by the member, or by `other`; whether the member did.
+///
+/// # Safety
+/// So many bytes are at `here`, for a read to write to.
+///
+/// # Errors
+/// `ProcFailed`: the member died over it; those of `other`.
+pub(super) unsafe fn transfer(
+    hold: &mut Hold,
+    window: &Window,
+    (rank, there): (u32, u64),
+    direction: Direction,
+    (here, len): (*mut u8, usize),
+    other: impl FnOnce(&mut Hold) -> Result<()>,
+) -> Result<bool> {
+    let pieces = len.div_ceil(FAR);
+    let piece = |index: usize| (index * FAR, FAR.min(len - index * FAR));
+    let begin = |hold: &mut Hold, mailbox: &Mailbox, index| {
+        let (start, len) = piece(index);
+        let Some(bytes) = mailbox.bytes(len).filter(|_| taken(hold, mailbox)) else {
+            return false;
+        };
+        if direction == Direction::Write {
+            // SAFETY: the caller's promise; the mailbox, which is taken, has room.
+            unsafe { copy::bytes(here.wrapping_add(start), bytes, len) };
+        }
+        let kind = if direction == Direction::Write { WRITE } else { READ };
+        mailbox.ask([kind, there + start as u64, len as u64]);
+        true
+    };
+    let end = |hold: &mut Hold, mailbox: &Mailbox, index| {
+        if !answered(hold, window, rank, mailbox)? {
+            return Ok(false);
+        }
+        let (start, len) = piece(index);
+        if direction == Direction::Read
+            && let Some(bytes) = mailbox.bytes(len)
+        {
+            // SAFETY: as above.
+            unsafe { copy::bytes(bytes, here.wrapping_add(start), len) };
+        }
+        mailbox.leave();
+        Ok(true)
+    };
+    let ask = |hold: &mut Hold, mailboxes: &[Mailbox]| {
+        // While the member has one piece, this process has the next one.
+        let (mut begun, mut ended, mut all) = (0, 0, true);
+        while ended < pieces {
+            if all && begun < pieces.min(ended + mailboxes.len()) {
+                all = begin(hold, &mailboxes[begun % mailboxes.len()], begun);
+                begun += usize::from(all);
+            } else if ended < begun {
+                all &= end(hold, &mailboxes[ended % mailboxes.len()], ended)?;
+                ended += 1;
+            } else {
+                break;
+            }
+        }
+        Ok(all)
+    };
+    quicker(hold, window, rank, (false, len), ask, other)
+}
+
+/// Changes the elements of `run` in the memory of member `rank` by those `here`, by the member, or by `other`; whether the member did.
+///
+/// # Safety
+/// Elements without gaps lie at each address in `here` that is not null, and nothing overlaps.
+///
+/// # Errors
+/// As [`transfer`].
+pub(super) unsafe fn update(
+    hold: &mut Hold,
+    window: &Window,
+    (rank, run): (u32, &Run),
+    (what, basic): (Change, &Basic),
+    here: &Here,
+    other: impl FnOnce(&mut Hold) -> Result<()>,
+) -> Result<bool> {
+    let len = run.count * basic.size;
+    let kind = match what {
+        Change::Combine(builtin) => COMBINE | (builtin as u64) << OPERATION,
+        Change::Swap => SWAP,
+    };
+    let number = index(basic.handle).unwrap_or_default() as u64;
+    let wanted = if here.result.is_null() { 0 } else { WANTED };
+    let operands: [*const u8; 2] = match what {
+        Change::Combine(Builtin::NoOp) => [std::ptr::null(); 2],
+        Change::Combine(_) => [here.origin, std::ptr::null()],
+        Change::Swap => [here.origin, here.compare],
+    };
+    let ask = |hold: &mut Hold, mailboxes: &[Mailbox]| {
+        let mailbox = &mailboxes[0];
+        let room = room(what, wanted > 0, len).and_then(|room| mailbox.bytes(room));
+        let Some(room) = room.filter(|_| taken(hold, mailbox)) else {
+            return Ok(false);
+        };
+        let mut at = room;
+        for operand in operands.into_iter().filter(|operand| !operand.is_null()) {
+            // SAFETY: the caller's promise; the mailbox, which is taken, has room for all.
+            unsafe { copy::bytes(operand, at, len) };
+            at = at.wrapping_add(len);
+        }
+        mailbox.ask([kind | number << BASIC | wanted, run.address, run.count as u64]);
+        if !answered(hold, window, rank, mailbox)? {
+            return Ok(false);
+        }
+        if wanted > 0 {
+            // SAFETY: as above.
+            unsafe { copy::bytes(at, here.result, len) };
+        }
+        mailbox.leave();
+        Ok(true)
+    };
+    quicker(hold, window, rank, (true, len), ask, other)
+}
+
+/// Operands of a change.
+fn operands(what: Change) -> usize {
+    match what {
+        Change::Combine(Builtin::NoOp) => 0,
+        Change::Combine(_) => 1,
+        Change::Swap => 2,
+    }
+}
+
+/// Bytes that go with a change of `len` bytes and its answer.
+fn room(what: Change, wanted: bool, len: usize) -> Option<usize> {
+    len.checked_mul(operands(what) + usize::from(wanted))
+}
+
+/// Takes a mailbox, or waits for others a little; false if they still have it.
+fn taken(hold: &Hold, mailbox: &Mailbox) -> bool {
+    (0..LOOKS).any(|_| {
+        mailbox.take() || {
+            look(hold);
+            std::hint::spin_loop();
+            false
+        }
+    })
+}
+
+/// Waits for an answer; false if there is none soon, or the member refuses: then the mailbox is left.
+fn answered(hold: &mut Hold, window: &Window, rank: u32, mailbox: &Mailbox) -> Result<bool> {
+    for _ in 0..LOOKS {
+        if let Some(done) = mailbox.answer_is() {
+            if !done {
+                mailbox.leave();
+            }
+            return Ok(done);
+        }
+        look(hold);
+        std::hint::spin_loop();
+    }
+    if mailbox.take_back() {
+        hold.engine.channel.wake(window.comm.group.world(rank)); // for the next time
+        return Ok(false);
+    }
+    // The member is at it.
+    hold.wait_until(None, |hold| {
+        hold.check_peer(&window.comm, Plane::PointToPoint, Some(rank))?;
+        Ok(mailbox.answer_is().is_some())
+    })?;
+    let done = mailbox.answer_is() == Some(true);
+    if !done {
+        mailbox.leave();
+    }
+    Ok(done)
+}
+
+/// Does what others ask in this process's mailboxes; whether anybody did.
+#[inline]
+pub fn look(state: &State) -> bool {
+    let mut asked = false;
+    for window in &state.served {
+        for mailbox in window.mailboxes(window.comm.rank).unwrap_or_default() {
+            asked |= mailbox.is_asked() && serve(window, mailbox);
+        }
+    }
+    asked
+}
+
+fn serve(window: &Window, mailbox: &Mailbox) -> bool {
+    let Some(question) = mailbox.claim() else {
+        return false;
+    };
+    mailbox.answer(act(window, mailbox, question).is_some());
+    true
+}
+
+/// Does what is asked; `None` if the window has no such memory or the question makes no sense.
+fn act(window: &Window, mailbox: &Mailbox, [what, address, count]: Question) -> Option<()> {
+    let (count, at) = (usize::try_from(count).ok()?, address as usize as *mut u8);
+    let kind = what & BYTE;
+    if kind == READ || kind == WRITE {
+        let bytes = mailbox.bytes(count).filter(|_| exposed(window, address, count))?;
+        // SAFETY: the program exposes so many bytes there; the mailbox, which is claimed, has as many.
+        unsafe {
+            match kind {
+                READ => copy::bytes(at, bytes, count),
+                _ => copy::bytes(bytes, at, count),
+            }
+        }
+        return Some(());
+    }
+    let basic = BASICS.get((what >> BASIC & 0xffff) as usize)?;
+    let change = match kind {
+        COMBINE => Change::Combine(*BUILTINS.get((what >> OPERATION & BYTE) as usize)?),
+        SWAP => Change::Swap,
+        _ => return None,
+    };
+    let (len, wanted) = (count.checked_mul(basic.size)?, what & WANTED != 0);
+    let kernel = match change {
+        Change::Combine(Builtin::NoOp) => None,
+        Change::Combine(builtin) => Some(kernel::find(builtin, basic)?),
+        Change::Swap if wanted && comparable(basic) => None,
+        Change::Swap => return None,
+    };
+    let bytes = mailbox.bytes(room(change, wanted, len)?)?;
+    if !basic.is_contiguous() || len == 0 || !exposed(window, address, len) {
+        return None;
+    }
+    let result = match wanted {
+        true => bytes.wrapping_add(operands(change) * len),
+        false => std::ptr::null_mut(),
+    };
+    let here = Here {
+        origin: bytes,
+        compare: bytes.wrapping_add(len),
+        result,
+    };
+    // SAFETY: the program exposes the elements, the mailbox has the others; the kernel is the one for them.
+    unsafe {
+        in_place(
+            window,
+            window.comm.rank,
+            at,
+            &here,
+            (change, kernel),
+            (basic.size, count),
+        )
+    };
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_that_takes_less_is_used_and_the_other_one_tried_ever_less_often() {
+        let mut habit = Habit::default();
+        let mut run = |uses: usize, costs: [u64; 2]| {
+            let mut asked = 0;
+            for _ in 0..uses {
+                let (way, timed) = habit.choose();
+                asked += usize::from(way == ASK);
+                if timed {
+                    habit.took(way, costs[way]);
+                }
+            }
+            asked
+        };
+        assert_eq!(run(6, [500, 3000]), 3, "first both are tried");
+        let asked = run(5000, [500, 3000]);
+        assert!((4980..5000).contains(&asked), "{asked}");
+        assert_eq!(run(1, [1 << 40, 3000]), 1, "a single long one");
+        assert!(run(100, [500, 3000]) > 95);
+        assert!(run(2000, [5000, 3000]) < 200, "the member does something else");
+        assert!(run(20_000, [500, 3000]) > 10_000, "and waits again");
+    }
+}
