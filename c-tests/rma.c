@@ -208,6 +208,8 @@ static void exclusive(int flavour)
         OK(MPI_Put(&value, 1, MPI_INT, last, disp[last], 1, MPI_INT, win));
         OK(MPI_Win_unlock(last, win));
     }
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Put(&value, 1, MPI_INT, last, disp[last], 1, MPI_INT, win));
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Win_flush(last, win));
     OK(MPI_Barrier(MPI_COMM_WORLD));
     if (my_rank == last) CHECK(*mine == ROUNDS * n_ranks, "%s: %d", flavours[flavour], *mine);
     done(flavour, &win, mine);

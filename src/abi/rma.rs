@@ -9,7 +9,7 @@ use super::edge::*;
 use super::op::op;
 use super::pt2pt::{buffer, dest, store_request};
 use super::types::*;
-use super::win::on_win;
+use super::win::{on_win, window};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::op::Function;
@@ -17,7 +17,7 @@ use crate::mpi::request::Request;
 use crate::mpi::rma::short::{self, Here, There};
 use crate::mpi::rma::{Target, Window, transfer, update};
 use crate::mpi::status::Status;
-use crate::mpi::world::State;
+use crate::mpi::world::{State, World};
 use crate::sys::cma::Direction;
 use std::ffi::{c_int, c_void};
 
@@ -48,18 +48,41 @@ fn target(
     }))
 }
 
-/// Runs an operation; with a request, stores one that is over: it is when this returns.
+/// Runs an operation, by `short` if that does it and else by `body`; with a request, stores one that is over: it is when this returns.
+/// Watchers are not told of operations that go the short way, nor do these look at anything but the window.
+#[inline(always)]
 fn run(
     name: &'static str,
     win: MPI_Win,
     request: Option<*mut MPI_Request>,
+    short: impl Fn(&State, &Window) -> bool,
+    body: impl FnOnce(&mut Hold, &Window) -> Result<()>,
+) -> c_int {
+    let alone = current_world().and_then(World::hold_alone);
+    if let (Some(hold), None) = (&alone, request)
+        && window(hold, win).is_ok_and(|window| short(hold, window))
+    {
+        return MPI_SUCCESS;
+    }
+    long(name, win, request, short, body)
+}
+
+/// The same, as all calls go.
+#[inline(never)]
+fn long(
+    name: &'static str,
+    win: MPI_Win,
+    request: Option<*mut MPI_Request>,
+    short: impl Fn(&State, &Window) -> bool,
     body: impl FnOnce(&mut Hold, &Window) -> Result<()>,
 ) -> c_int {
     on_win(name, win, |hold, window| {
         if let Some(request) = request {
             load(request, "request")?;
         }
-        body(hold, window)?;
+        if !short(hold, window) {
+            body(hold, window)?;
+        }
         match request {
             Some(request) => {
                 let key = hold.add_request(Request::over(Status::EMPTY))?;
@@ -100,7 +123,7 @@ fn move_data(
     win: MPI_Win,
     request: Option<*mut MPI_Request>,
 ) -> c_int {
-    run(name, win, request, |hold, window| {
+    let short = |state: &State, window: &Window| {
         let direction = match way {
             Way::Put => Direction::Write,
             Way::Get => Direction::Read,
@@ -110,9 +133,9 @@ fn move_data(
             there(&[origin], rank, disp, (count, datatype)),
         );
         // SAFETY: the program owns the elements that it describes.
-        if short.is_some_and(|there| unsafe { short::transfer(hold, window, here, &there, direction) }) {
-            return Ok(());
-        }
+        short.is_some_and(|there| unsafe { short::transfer(state, window, here, &there, direction) })
+    };
+    run(name, win, request, short, |hold, window| {
         let origin = local(hold, origin, "origin_count")?;
         match (target(hold, window, rank, disp, count, datatype)?, way) {
             (Some(target), Way::Put) => transfer::put(hold, window, &origin, &target),
@@ -134,8 +157,8 @@ fn combine(
     win: MPI_Win,
     request: Option<*mut MPI_Request>,
 ) -> c_int {
-    run(name, win, request, |hold, window| {
-        let op = op(hold, op_handle)?.clone();
+    let short = |state: &State, window: &Window| {
+        let Ok(op) = op(state, op_handle) else { return false };
         // The origin of a fetch without an operation is not looked at, whatever it is.
         let no_op = op_handle == MPI_NO_OP;
         let fetched = result.unwrap_or(origin);
@@ -153,10 +176,12 @@ fn combine(
             };
             let fetches = result.is_none_or(|result| !result.0.is_null());
             // SAFETY: the program owns the elements that it describes.
-            if fetches && unsafe { short::update(hold, window, &here, &there, Some(builtin)) } {
-                return Ok(());
-            }
+            return fetches && unsafe { short::update(state, window, &here, &there, Some(builtin)) };
         }
+        false
+    };
+    run(name, win, request, short, |hold, window| {
+        let op = op(hold, op_handle)?.clone();
         if op_handle == MPI_NO_OP && result.is_none() {
             fail!(Op, "{name} does not take MPI_NO_OP");
         }
@@ -410,7 +435,7 @@ pub unsafe extern "C" fn MPI_Compare_and_swap(
     target_disp: MPI_Aint,
     win: MPI_Win,
 ) -> c_int {
-    run("MPI_Compare_and_swap", win, None, |hold, window| {
+    let short = |state: &State, window: &Window| {
         let here = Here {
             origin: origin_addr.cast(),
             compare: compare_addr.cast(),
@@ -423,9 +448,9 @@ pub unsafe extern "C" fn MPI_Compare_and_swap(
             datatype,
         };
         // SAFETY: the program owns the elements that it describes.
-        if unsafe { short::update(hold, window, &here, &there, None) } {
-            return Ok(());
-        }
+        unsafe { short::update(state, window, &here, &there, None) }
+    };
+    run("MPI_Compare_and_swap", win, None, short, |hold, window| {
         let element = hold.datatypes.committed(datatype)?;
         if element.contents().is_some() {
             fail!(

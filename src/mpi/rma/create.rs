@@ -1,6 +1,7 @@
 //! Making and freeing windows (MPI-4.1 §12.2).
 
 use super::epoch::Epochs;
+use super::short::Near;
 use super::{Flavor, MAILBOXES, Part, Place, Values, Window};
 use crate::fail;
 use crate::mpi::attr::Attributes;
@@ -139,6 +140,8 @@ fn finish(
             model: super::epoch::UNIFIED,
         },
         epochs: RefCell::new(Epochs::default()),
+        near: Cell::new(Near::NOTHING),
+        flushed: Cell::new(0),
         attached: RefCell::new(BTreeMap::new()),
         controls: view(&segment, first, controls, parts.len() * size_of::<Control>())?,
         mailboxes: mailboxes

@@ -1,5 +1,6 @@
 //! Synchronization (MPI-4.1 §12.5): which accesses are open, and waiting for others.
 
+use super::short::Near;
 use super::{Flavor, Window, wake};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
@@ -9,8 +10,9 @@ use crate::mpi::error::Result;
 use crate::mpi::group::Group;
 use crate::mpi::pt2pt::{self, Mode};
 use crate::mpi::request::RequestKey;
-use crate::mpi::world::Hold;
+use crate::mpi::world::{Hold, State};
 use crate::sys::cpu;
+use std::cell::RefMut;
 use std::collections::BTreeMap;
 use std::sync::atomic::{Ordering, fence as memory_fence};
 
@@ -19,6 +21,8 @@ pub const UNIFIED: i32 = 2;
 /// Tag of the word that a member's memory is exposed, and of the word that accesses to it are over.
 const POSTED: i32 = 1;
 const COMPLETE: i32 = 2;
+/// Of so many flushes in a row one serves others.
+const SERVES: u32 = 16;
 /// Looks at a lock before this rank says that it waits for it.
 const LOOKS: u32 = 64;
 
@@ -43,6 +47,11 @@ impl Epochs {
     pub fn is_open(&self, rank: u32) -> bool {
         let started = || self.started.as_ref().is_some_and(|ranks| ranks.contains(&rank));
         self.fenced || self.locked.contains_key(&rank) || started()
+    }
+
+    /// Whether member `rank` is locked by a call of its own, or by an access under [`lock_all`].
+    pub fn is_locked(&self, rank: u32) -> bool {
+        self.locked.contains_key(&rank)
     }
 
     /// Refuses while an access or exposure that needs its own end is open.
@@ -81,6 +90,14 @@ impl Epochs {
     }
 }
 
+impl Window {
+    /// Which accesses are open, to change that.
+    fn change(&self) -> RefMut<'_, Epochs> {
+        self.near.set(Near::NOTHING);
+        self.epochs.borrow_mut()
+    }
+}
+
 /// Begins an access to member `rank`: what [`lock_all`] left to lock is locked now.
 ///
 /// # Errors
@@ -109,7 +126,7 @@ pub fn fence(hold: &mut Hold, window: &Window, last: bool) -> Result<()> {
     window.epochs.borrow().check_idle()?;
     memory_fence(Ordering::SeqCst);
     coll::barrier(hold, &window.comm)?;
-    window.epochs.borrow_mut().fenced = !last;
+    window.change().fenced = !last;
     Ok(())
 }
 
@@ -129,7 +146,7 @@ pub fn post(hold: &mut Hold, window: &Window, group: &Group) -> Result<()> {
         ends.push(pt2pt::irecv(hold, comm, plane, nothing.clone(), rank as i32, COMPLETE)?);
         tell(hold, window, rank, POSTED)?;
     }
-    window.epochs.borrow_mut().posted = Some(ends);
+    window.change().posted = Some(ends);
     Ok(())
 }
 
@@ -144,7 +161,7 @@ pub fn start(hold: &mut Hold, window: &Window, group: &Group) -> Result<()> {
         let nothing = Buffer::bytes(std::ptr::null_mut(), 0);
         pt2pt::recv(hold, &window.comm, Plane::PointToPoint, nothing, rank as i32, POSTED)?;
     }
-    let mut epochs = window.epochs.borrow_mut();
+    let mut epochs = window.change();
     epochs.fenced = false;
     epochs.started = Some(ranks);
     Ok(())
@@ -155,7 +172,7 @@ pub fn start(hold: &mut Hold, window: &Window, group: &Group) -> Result<()> {
 /// # Errors
 /// `RmaSync`: there are none.
 pub fn complete(hold: &mut Hold, window: &Window) -> Result<()> {
-    let Some(ranks) = window.epochs.borrow_mut().started.take() else {
+    let Some(ranks) = window.change().started.take() else {
         fail!(RmaSync, "MPI_Win_start has not been called");
     };
     memory_fence(Ordering::SeqCst);
@@ -183,7 +200,7 @@ pub fn end_exposure(hold: &mut Hold, window: &Window, wait: bool) -> Result<bool
             return Ok(false);
         }
     }
-    window.epochs.borrow_mut().posted = None;
+    window.change().posted = None;
     for end in ends {
         pt2pt::finish(hold, end)?;
     }
@@ -210,7 +227,7 @@ pub fn lock(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Res
 /// Waits for the lock of member `rank` and notes it.
 fn take(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
     acquire(hold, window, rank, exclusive)?;
-    let mut epochs = window.epochs.borrow_mut();
+    let mut epochs = window.change();
     epochs.fenced = false;
     epochs.locked.insert(rank, exclusive);
     Ok(())
@@ -224,7 +241,7 @@ pub fn unlock(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
     if window.epochs.borrow().all {
         fail!(RmaSync, "rank {rank} is locked by MPI_Win_lock_all");
     }
-    let Some(exclusive) = window.epochs.borrow_mut().locked.remove(&rank) else {
+    let Some(exclusive) = window.change().locked.remove(&rank) else {
         fail!(RmaSync, "rank {rank} is not locked");
     };
     release(hold, window, rank, exclusive);
@@ -243,7 +260,7 @@ pub fn lock_all(hold: &mut Hold, window: &Window) -> Result<()> {
     if window.flavor == Flavor::Shared {
         (0..window.comm.size()).try_for_each(|rank| take(hold, window, rank, false))?;
     }
-    let mut epochs = window.epochs.borrow_mut();
+    let mut epochs = window.change();
     epochs.fenced = false;
     epochs.all = true;
     Ok(())
@@ -255,7 +272,7 @@ pub fn lock_all(hold: &mut Hold, window: &Window) -> Result<()> {
 /// `RmaSync`: [`lock_all`] has not been called.
 pub fn unlock_all(hold: &mut Hold, window: &Window) -> Result<()> {
     let locked = {
-        let mut epochs = window.epochs.borrow_mut();
+        let mut epochs = window.change();
         if !std::mem::take(&mut epochs.all) {
             fail!(RmaSync, "MPI_Win_lock_all has not been called");
         }
@@ -264,6 +281,22 @@ pub fn unlock_all(hold: &mut Hold, window: &Window) -> Result<()> {
     memory_fence(Ordering::SeqCst);
     locked.into_keys().for_each(|rank| release(hold, window, rank, false));
     Ok(())
+}
+
+/// Whether member `rank` is locked and its memory is mapped here: all accesses are over and, from now on, seen. Nobody is served.
+#[inline]
+pub fn flush_near(state: &State, window: &Window, rank: i32) -> bool {
+    let near = window.near.get();
+    let quick = near.rank == rank && near.locked && state.served.is_empty();
+    // One time of many others are served as by [`flush`]: a program may poll by flushing.
+    let turn = window.flushed.get().wrapping_add(1);
+    if !quick || turn.is_multiple_of(SERVES) {
+        window.flushed.set(0);
+        return false;
+    }
+    window.flushed.set(turn);
+    memory_fence(Ordering::SeqCst);
+    true
 }
 
 /// Makes what was accessed so far seen, and lets others be served. MPI-4.1 §12.5.4.

@@ -82,6 +82,10 @@ pub struct Window {
     pub values: Values,
     /// Which accesses are open.
     pub epochs: RefCell<Epochs>,
+    /// The member that was last accessed on the short way, as long as nothing changes about open accesses.
+    near: Cell<short::Near>,
+    /// Flushes since others were served.
+    flushed: Cell<u32>,
     /// Memory attached to a dynamic window: first byte and length.
     pub attached: RefCell<BTreeMap<usize, usize>>,
     parts: Vec<Part>,

@@ -52,27 +52,79 @@ impl There {
     }
 }
 
+/// A member whose memory is mapped here, while an access to it is open.
+#[derive(Clone, Copy, Debug)]
+pub struct Near {
+    /// The member; -1 for none.
+    pub rank: i32,
+    /// Whether the access is a lock.
+    pub locked: bool,
+    base: *mut u8,
+    size: usize,
+    unit: usize,
+}
+
+impl Near {
+    /// No member.
+    pub const NOTHING: Near = Near {
+        rank: -1,
+        locked: false,
+        base: std::ptr::null_mut(),
+        size: 0,
+        unit: 0,
+    };
+
+    /// Where `len` bytes lie at displacement `disp`; `None` when some of them do not.
+    #[inline(always)]
+    fn at(&self, disp: i64, len: usize) -> Option<*mut u8> {
+        let first = usize::try_from(disp).ok()?.checked_mul(self.unit)?;
+        (first.checked_add(len)? <= self.size).then(|| self.base.wrapping_add(first))
+    }
+}
+
 impl Window {
     /// Where `len` bytes of an open access lie, somewhere if there are none; `None` when they are not mapped here, or something is
     /// wrong.
-    #[inline]
+    #[inline(always)]
     fn at_hand(&self, state: &State, there: &There, len: usize) -> Option<*mut u8> {
+        let near = self.near.get();
+        if near.rank != there.rank || there.rank < 0 {
+            return self.find(state, there, len);
+        }
+        near.at(there.disp, len)
+    }
+
+    /// The same, of a member that was not accessed last.
+    #[inline(never)]
+    fn find(&self, state: &State, there: &There, len: usize) -> Option<*mut u8> {
         let rank = u32::try_from(there.rank).ok()?;
         let part = self.parts.get(rank as usize)?;
         let usual = self.flavor != Flavor::Dynamic && state.engine.channel.meter().is_none();
         if !usual || !self.epochs.borrow().is_open(rank) {
             return None;
         }
-        let first = usize::try_from(there.disp).ok()?.checked_mul(part.unit)?;
-        if first.checked_add(len)? > part.size {
-            return None;
-        }
+        let mapped = self.mapped.borrow();
         let base = match part.place {
-            _ if rank == self.comm.rank || len == 0 => self.base,
-            Place::Own | Place::Zone(_) => self.mapped.borrow()[rank as usize].as_ref()?.base(),
-            Place::Block(_, shift) => self.mapped.borrow()[0].as_ref()?.base().wrapping_add(shift),
+            _ if rank == self.comm.rank => Some(self.base),
+            Place::Own | Place::Zone(_) => mapped[rank as usize].as_ref().map(|view| view.base()),
+            Place::Block(_, shift) => mapped[0].as_ref().map(|view| view.base().wrapping_add(shift)),
         };
-        Some(base.wrapping_add(first))
+        let mut near = Near {
+            rank: there.rank,
+            locked: self.epochs.borrow().is_locked(rank),
+            base: self.base,
+            size: part.size,
+            unit: part.unit,
+        };
+        match base {
+            Some(base) => {
+                near.base = base;
+                self.near.set(near);
+            }
+            None if len > 0 => return None,
+            None => {}
+        }
+        near.at(there.disp, len)
     }
 }
 
