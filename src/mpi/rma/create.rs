@@ -141,6 +141,7 @@ fn finish(
         },
         epochs: RefCell::new(Epochs::default()),
         near: Cell::new(Near::NOTHING),
+        kernel: Cell::new(None),
         flushed: Cell::new(0),
         attached: RefCell::new(BTreeMap::new()),
         controls: view(&segment, first, controls, parts.len() * size_of::<Control>())?,

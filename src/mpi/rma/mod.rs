@@ -35,6 +35,7 @@ use super::datatype::Datatype;
 use super::errhandler::Errhandler;
 use super::error::Result;
 use super::info::Info;
+use super::op::kernel::{Builtin, Kernel};
 use super::world::{Hold, State};
 use crate::channel::direct::There;
 use crate::fail;
@@ -84,6 +85,8 @@ pub struct Window {
     pub epochs: RefCell<Epochs>,
     /// The member that was last accessed on the short way, as long as nothing changes about open accesses.
     near: Cell<short::Near>,
+    /// The last short update's operation, datatype and kernel.
+    kernel: Cell<Option<(Builtin, i32, Kernel)>>,
     /// Flushes since others were served.
     flushed: Cell<u32>,
     /// Memory attached to a dynamic window: first byte and length.

@@ -94,6 +94,19 @@ impl Window {
         near.at(there.disp, len)
     }
 
+    /// The kernel for elements, which is mostly the last one's.
+    #[inline(always)]
+    fn kernel(&self, builtin: Builtin, basic: &Basic) -> Option<Kernel> {
+        match self.kernel.get() {
+            Some((last, handle, kernel)) if (last, handle) == (builtin, basic.handle) => Some(kernel),
+            _ => {
+                let kernel = kernel::find(builtin, basic)?;
+                self.kernel.set(Some((builtin, basic.handle, kernel)));
+                Some(kernel)
+            }
+        }
+    }
+
     /// The same, of a member that was not accessed last.
     #[inline(never)]
     fn find(&self, state: &State, there: &There, len: usize) -> Option<*mut u8> {
@@ -200,7 +213,7 @@ pub unsafe fn update(state: &State, window: &Window, here: &Here, there: &There,
             return window.at_hand(state, there, len).map(drop);
         }
         let (what, kernel) = match builtin {
-            Some(builtin) => (Change::Combine(builtin), kernel::find(builtin, basic)),
+            Some(builtin) => (Change::Combine(builtin), window.kernel(builtin, basic)),
             None => (Change::Swap, None),
         };
         let whole = match what {
@@ -254,11 +267,10 @@ pub(super) unsafe fn in_place(
     (what, kernel): (Change, Option<Kernel>),
     (size, count): (usize, usize),
 ) {
-    let step = (TURN / size).max(1);
-    for start in (0..count).step_by(step) {
-        let (count, skipped) = (step.min(count - start), start * size);
-        let (at, len) = (at.wrapping_add(skipped), count * size);
-        let turn = || {
+    let turn = |start: usize, count: usize| {
+        let (skipped, len) = (start * size, count * size);
+        let at = at.wrapping_add(skipped);
+        let body = || {
             // SAFETY: the caller's promise.
             unsafe {
                 if !here.result.is_null() {
@@ -276,6 +288,13 @@ pub(super) unsafe fn in_place(
                 }
             }
         };
-        updating(window, rank, turn);
+        updating(window, rank, body);
+    };
+    if count * size <= TURN {
+        return turn(0, count);
+    }
+    let step = (TURN / size).max(1);
+    for start in (0..count).step_by(step) {
+        turn(start, step.min(count - start));
     }
 }
