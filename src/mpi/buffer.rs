@@ -86,11 +86,13 @@ impl Buffer {
 
     /// A copy of `buffer`'s bytes in memory of ours.
     pub fn kept(buffer: &Buffer) -> Buffer {
-        let mut bytes: Rc<[u8]> = vec![0; buffer.len()].into();
-        if let Some(room) = Rc::get_mut(&mut bytes) {
-            // SAFETY: the program owns the buffer's memory; `room` has the message's length.
-            unsafe { buffer.pack(0, room.as_mut_ptr(), room.len()) };
-        }
+        let mut bytes = Rc::new_uninit_slice(buffer.len());
+        let room = Rc::get_mut(&mut bytes).expect("nobody else knows it");
+        // SAFETY: the program owns the buffer's memory; `room` has the message's length, and is full then.
+        let bytes: Rc<[u8]> = unsafe {
+            buffer.pack(0, room.as_mut_ptr().cast(), room.len());
+            bytes.assume_init()
+        };
         Buffer {
             address: bytes.as_ptr().cast_mut(),
             layout: Layout::Kept(bytes),

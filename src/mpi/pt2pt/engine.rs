@@ -128,6 +128,9 @@ pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
     let state: &mut State = hold;
     let mut count = first.map_or(0, |source| state.drain(source, STEP));
     while count < STEP {
+        if count > 0 && state.has_awaited() {
+            break; // Whoever waits goes on; the rest is looked at in the next step.
+        }
         let Some(arrival) = state.engine.channel.poll(first).map_err(fault)? else {
             break;
         };
@@ -279,6 +282,12 @@ impl State {
             count += 1;
         }
         count
+    }
+
+    /// Whether the one request that is waited for is over.
+    #[inline]
+    fn has_awaited(&self) -> bool {
+        matches!(self.engine.awaited, Awaited::Request(key) if self.is_over(key))
     }
 
     /// Copies a whole message into the receive's buffer and completes it.
