@@ -12,7 +12,7 @@ use super::types::*;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::pt2pt::{self, Plan};
-use crate::mpi::request::parts::{Parts, Told};
+use crate::mpi::request::parts::{Part, Parts, Told};
 use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::Status;
 use std::ffi::{c_int, c_void};
@@ -171,7 +171,7 @@ fn isendrecv(
 ) -> Result<()> {
     load(request, "request")?;
     let (recv, send) = exchange(hold, comm, out, room, None)?;
-    let halves = [Some(recv), send].into_iter().filter(Option::is_some).collect();
+    let halves = std::iter::once(recv).chain(send).map(Part::Started).collect();
     let parts = Parts::new(halves, Told::First);
     let key = hold.add_request(Request::new(Kind::Parts(parts), Some(comm.clone())))?;
     store_request(request, key)

@@ -8,7 +8,7 @@ use crate::mpi::coll;
 use crate::mpi::context::{Context, NONE};
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::{self, Mode};
-use crate::mpi::request::parts::{Parts, Told};
+use crate::mpi::request::parts::{Part, Parts, Told};
 use crate::mpi::request::{self, Kind, Request, RequestKey};
 use crate::mpi::world::Hold;
 use std::rc::Rc;
@@ -43,7 +43,7 @@ pub fn idup(hold: &mut Hold, comm: &Rc<Comm>) -> Result<(Rc<Comm>, RequestKey)> 
                 let (over, tag) = if low { (local, local_tag) } else { (comm, tag) };
                 let first = learn(hold, &new, over, tag, &new.context)?;
                 let second = learn(hold, &hidden, over, tag, &hidden.context)?;
-                (new, vec![Some(first), Some(second)])
+                (new, vec![Part::Started(first), Part::Started(second)])
             }
         }
         _ => {
@@ -55,7 +55,7 @@ pub fn idup(hold: &mut Hold, comm: &Rc<Comm>) -> Result<(Rc<Comm>, RequestKey)> 
                 (new, vec![])
             } else {
                 let number = learn(hold, &new, comm, tag, &new.context)?;
-                (new, vec![Some(number)])
+                (new, vec![Part::Started(number)])
             }
         }
     };

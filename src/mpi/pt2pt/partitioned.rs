@@ -12,14 +12,14 @@
 #![allow(unsafe_code)]
 
 use super::persistent::{Operation, Persistent};
-use super::{Mode, irecv, isend};
+use super::{Mode, irecv, isend, send_at_once};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::TAGS;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::datatype::Datatype;
 use crate::mpi::error::{Class, Error, Result};
-use crate::mpi::request::parts::{Parts, Told};
+use crate::mpi::request::parts::{Part, Parts, Told};
 use crate::mpi::request::{self, Kind, Request, RequestKey};
 use crate::mpi::status::Status;
 use crate::mpi::world::Hold;
@@ -206,7 +206,7 @@ pub fn recv_init(
 /// Too many requests.
 pub fn start_send(hold: &mut Hold, send: &Outgoing) -> Result<RequestKey> {
     let list = match send.dest {
-        Some(_) => vec![None; send.partitions.number],
+        Some(_) => vec![Part::Later; send.partitions.number],
         None => Vec::new(),
     };
     let parts = Parts::new(list, Told::Is(Status::EMPTY));
@@ -222,7 +222,7 @@ pub fn start_recv(hold: &mut Hold, key: RequestKey, recv: &Incoming) -> Result<R
         Some(sender) => recv.post(hold, sender)?,
         None => {
             hold.partitioning.waiting.push(key);
-            Parts::new(vec![None], Told::Is(Status::EMPTY))
+            Parts::new(vec![Part::Later], Told::Is(Status::EMPTY))
         }
     };
     hold.add_request(Request::new(Kind::Parts(parts), Some(recv.comm.clone())))
@@ -289,7 +289,7 @@ impl Incoming {
             let text = format!("the partitions sent have {bytes} bytes, those to be received {room}");
             let mut failed = Request::over(Status::EMPTY);
             failed.error = Some(Error::new(Class::Truncate, text));
-            return Ok(Parts::new(vec![Some(hold.add_request(failed)?)], Told::First));
+            return Ok(Parts::new(vec![Part::Started(hold.add_request(failed)?)], Told::First));
         }
         let mut list = Vec::with_capacity(sender.number);
         self.aside.borrow_mut().clear();
@@ -297,7 +297,7 @@ impl Incoming {
             let buffer = self.place(index * sender.size, sender.size);
             let tag = tag_of(sender.first.wrapping_add(index as u32));
             let key = irecv(hold, &self.comm, Plane::Collective, buffer, source as i32, tag)?;
-            list.push(Some(key));
+            list.push(Part::Started(key));
         }
         let status = Status {
             source: source as i32,
@@ -383,13 +383,17 @@ pub fn ready(hold: &mut Hold, key: RequestKey, which: impl Iterator<Item = usize
         check(partition, &send.partitions)?;
         let Some(dest) = send.dest else { continue };
         let parts = hold.requests.get_mut(active).and_then(Request::parts);
-        if parts.is_none_or(|parts| parts.list()[partition].is_some()) {
+        if parts.is_none_or(|parts| parts.list()[partition] != Part::Later) {
             fail!(Arg, "partition {partition} has been marked as ready already");
         }
         let count = send.partitions.count;
         let buffer = send.partitions.elements(partition * count, count);
         let tag = tag_of(send.first.wrapping_add(partition as u32));
-        let part = isend(hold, &send.comm, Plane::Collective, buffer, dest, tag, Mode::Standard)?;
+        let (comm, plane) = (&send.comm, Plane::Collective);
+        let part = match send_at_once(hold, comm, plane, &buffer, dest, tag)? {
+            true => Part::Over,
+            false => Part::Started(isend(hold, comm, plane, buffer, dest, tag, Mode::Standard)?),
+        };
         if let Some(parts) = hold.requests.get_mut(active).and_then(Request::parts) {
             parts.set(partition, part);
         }
@@ -423,9 +427,7 @@ pub fn arrived(hold: &Hold, key: RequestKey, partition: usize) -> Result<bool> {
         return Ok(parts.are_over(hold));
     }
     let which = begin / sender.size..end.div_ceil(sender.size);
-    let here = parts.list()[which.clone()]
-        .iter()
-        .all(|part| part.is_some_and(|key| hold.is_over(key)));
+    let here = parts.list()[which.clone()].iter().all(|part| part.is_over(hold));
     if here {
         recv.settle(which);
     }

@@ -1,6 +1,6 @@
 //! Requests that consist of others: both halves of `MPI_Isendrecv`, the partitions of a message, what a duplicate waits for.
 
-use super::{Outcome, Request, RequestKey, finish, free};
+use super::{Outcome, Request, RequestKey, finish, finish_plain, free};
 use crate::mpi::comm::Comm;
 use crate::mpi::comm::create::known;
 use crate::mpi::error::Result;
@@ -11,12 +11,41 @@ use std::rc::Rc;
 
 /// What a request consists of.
 pub struct Parts {
-    /// Its parts; `None` for one that cannot be started yet.
-    list: Vec<Option<RequestKey>>,
+    list: Vec<Part>,
     /// How many of the first parts are known to be over.
     over: Cell<usize>,
     /// How its status is made.
     status: Told,
+}
+
+/// One of the parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It cannot be started yet.
+    Later,
+    /// It has this request.
+    Started(RequestKey),
+    /// It was over at once.
+    Over,
+}
+
+impl Part {
+    /// Whether it is over.
+    #[inline]
+    pub fn is_over(self, state: &State) -> bool {
+        match self {
+            Part::Later => false,
+            Part::Started(key) => state.is_over(key),
+            Part::Over => true,
+        }
+    }
+
+    fn key(self) -> Option<RequestKey> {
+        match self {
+            Part::Started(key) => Some(key),
+            Part::Later | Part::Over => None,
+        }
+    }
 }
 
 /// How the status of the whole is made.
@@ -31,7 +60,7 @@ pub enum Told {
 
 impl Parts {
     /// A request of these parts.
-    pub fn new(list: Vec<Option<RequestKey>>, status: Told) -> Parts {
+    pub fn new(list: Vec<Part>, status: Told) -> Parts {
         Parts {
             list,
             over: Cell::new(0),
@@ -40,27 +69,26 @@ impl Parts {
     }
 
     /// The parts.
-    pub fn list(&self) -> &[Option<RequestKey>] {
+    pub fn list(&self) -> &[Part] {
         &self.list
     }
 
     /// Starts part `index`, which had not been started.
-    pub fn set(&mut self, index: usize, key: RequestKey) {
-        self.list[index] = Some(key);
+    pub fn set(&mut self, index: usize, part: Part) {
+        self.list[index] = part;
     }
 
     /// Whether every part is over.
     pub fn are_over(&self, state: &State) -> bool {
-        let is_over = |part: &Option<RequestKey>| part.is_some_and(|key| state.is_over(key));
         let first = self.over.get();
-        let more = self.list[first..].iter().take_while(|part| is_over(part)).count();
+        let more = self.list[first..].iter().take_while(|part| part.is_over(state)).count();
         self.over.set(first + more);
         first + more == self.list.len()
     }
 
     /// Their status so far.
     pub(super) fn seen(&self, state: &State) -> Status {
-        let first = || self.list.first().copied().flatten();
+        let first = || self.list.first().and_then(|part| part.key());
         match self.status {
             Told::Is(status) => status,
             Told::Made(_) => Status::EMPTY,
@@ -77,7 +105,11 @@ impl Parts {
             error: None,
             kept: false,
         };
-        let mut errors = self.list.into_iter().flatten().map(|key| finish(hold, key).error);
+        let keys = self.list.into_iter().filter_map(Part::key);
+        let mut errors = keys.map(|key| match finish_plain(hold, key, |_| ()) {
+            Some(()) => None,
+            None => finish(hold, key).error,
+        });
         whole.error = errors.by_ref().find_map(|error| error);
         errors.for_each(drop);
         if let (Told::Made(comm), None) = (&self.status, &whole.error) {
@@ -91,7 +123,10 @@ impl Parts {
 
     /// Lets go of the parts; those under way go on.
     pub(super) fn free(self, hold: &mut Hold) -> Result<()> {
-        self.list.into_iter().flatten().try_for_each(|key| free(hold, key))
+        self.list
+            .into_iter()
+            .filter_map(Part::key)
+            .try_for_each(|key| free(hold, key))
     }
 }
 

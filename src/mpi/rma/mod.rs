@@ -267,12 +267,12 @@ impl Window {
         })
     }
 
-    /// Counts for a profile what an operation moves `way`, or through the mailbox of a member that is asked there, to member `rank`
-    /// and back. The messages that a served operation is made of count themselves.
+    /// Counts for a profile what an operation moves to member `rank` and back: `way`, or as one copy if the member was asked in its
+    /// mailbox. The messages that a served operation is made of count themselves.
     #[inline]
     fn count(&self, state: &State, (way, asked): (Way, bool), rank: u32, there: usize, back: usize) {
         let path = match way {
-            _ if asked => Path::Mapped,
+            _ if asked => Path::OneCopy,
             Way::Here(_) => Path::Mapped,
             Way::Process(..) => Path::OneCopy,
             Way::Served(_) => return,
