@@ -67,11 +67,16 @@ int main(int argc, char **argv)
         wrong |= MPI_Allreduce(from, to, 8, rank == 1 ? MPI_UNSIGNED : MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (!strcmp(what, "count"))
         wrong |= MPI_Allreduce(from, to, rank == 1 ? 4 : 8, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (!strcmp(what, "empty") && rank != 1)
+    if (!strcmp(what, "empty") && rank != 1) {
         wrong |= MPI_Barrier(MPI_COMM_WORLD);
-    else if (!strcmp(what, "empty")) { /* It waits for the others, though nothing is moved. */
+        /* Who ends ends the job: first rank 1 has its say. */
+        OK(MPI_Recv(to, 0, MPI_INT, 1, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    } else if (!strcmp(what, "empty")) { /* It waits for the others, though nothing is moved. */
         FAILS(MPI_ERR_OTHER, MPI_Allgather(from, 0, MPI_INT, to, 0, MPI_INT, MPI_COMM_WORLD));
         puts("an empty call is told");
+        fflush(stdout);
+        OK(MPI_Send(from, 0, MPI_INT, 0, 9, MPI_COMM_WORLD));
+        OK(MPI_Send(from, 0, MPI_INT, 2, 9, MPI_COMM_WORLD));
     }
     MPI_Datatype mine = rank == 1 ? MPI_FLOAT : MPI_INT;
     if (!strcmp(what, "bcast_type"))

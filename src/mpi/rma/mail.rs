@@ -173,7 +173,7 @@ pub(super) unsafe fn transfer(
             unsafe { copy::bytes(here.wrapping_add(start), bytes, len) };
         }
         let kind = if direction == Direction::Write { WRITE } else { READ };
-        mailbox.ask([kind, there + start as u64, len as u64]);
+        mailbox.ask([kind, there.wrapping_add(start as u64), len as u64]);
         true
     };
     let end = |hold: &mut Hold, mailbox: &Mailbox, index| {
