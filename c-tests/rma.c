@@ -192,6 +192,34 @@ static void lengths(int flavour)
     free(in);
 }
 
+/* A rank that polls its window by flushing serves others: the sender of a long message, which sets the flag afterwards. */
+static void polled(int flavour)
+{
+    enum { LONG = 1 << 22 };
+    MPI_Aint disp[n_ranks];
+    int *mine, flag = 0;
+    char *message = malloc(LONG);
+    const int last = n_ranks - 1;
+    MPI_Win win = make(flavour, sizeof *mine, (void **)&mine, disp);
+    MPI_Request request;
+    OK(MPI_Win_lock_all(0, win));
+    if (my_rank == 0) {
+        OK(MPI_Irecv(message, LONG, MPI_CHAR, last, 5, MPI_COMM_WORLD, &request));
+        while (!flag) {
+            OK(MPI_Get(&flag, 1, MPI_INT, 0, disp[0], 1, MPI_INT, win));
+            OK(MPI_Win_flush(0, win));
+        }
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    } else if (my_rank == last) {
+        flag = 1;
+        OK(MPI_Ssend(message, LONG, MPI_CHAR, 0, 5, MPI_COMM_WORLD));
+        OK(MPI_Accumulate(&flag, 1, MPI_INT, 0, disp[0], 1, MPI_INT, MPI_REPLACE, win));
+    }
+    OK(MPI_Win_unlock_all(win));
+    done(flavour, &win, mine);
+    free(message);
+}
+
 /* Read, add, write under an exclusive lock. */
 static void exclusive(int flavour)
 {
@@ -466,6 +494,7 @@ int main(int argc, char **argv)
         strided(flavour);
         counters(flavour);
         lengths(flavour);
+        if (n_ranks > 1) polled(flavour);
         exclusive(flavour);
         lock_all(flavour);
         neighbours(flavour);

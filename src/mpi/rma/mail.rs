@@ -13,26 +13,22 @@
 #![allow(unsafe_code)]
 
 use super::Window;
-use super::serve::exposed;
+use super::serve::{READ, WRITE, exposed};
 use super::short::{Here, in_place};
 use super::update::{Change, Run, comparable};
 use crate::mpi::coll::machine::is_crowded;
 use crate::mpi::comm::Plane;
 use crate::mpi::datatype::basic::{BASICS, Basic, index};
 use crate::mpi::error::Result;
-use crate::mpi::op::kernel::{self, BUILTINS, Builtin};
+use crate::mpi::op::kernel::{self, Builtin};
 use crate::mpi::world::{Hold, State};
 use crate::shm::mailbox::{FAR, Mailbox, Question};
 use crate::sys::cma::Direction;
 use crate::sys::{clock, copy};
 
-const READ: u64 = 0;
-const WRITE: u64 = 1;
-const COMBINE: u64 = 2;
-const SWAP: u64 = 3;
-/// Where kind, operation, basic and "the old is wanted" lie in a question's first word.
-const BYTE: u64 = 0xff;
-const OPERATION: u32 = 8;
+/// A question's first word: kind and operation as in requests by message, 16 bits each for them and for the basic, and whether
+/// the old is wanted.
+const HALF: u64 = 0xffff;
 const BASIC: u32 = 16;
 const WANTED: u64 = 1 << 32;
 
@@ -165,7 +161,7 @@ pub(super) unsafe fn transfer(
     let piece = |index: usize| (index * FAR, FAR.min(len - index * FAR));
     let begin = |hold: &mut Hold, mailbox: &Mailbox, index| {
         let (start, len) = piece(index);
-        let Some(bytes) = mailbox.bytes(len).filter(|_| taken(hold, mailbox)) else {
+        let Some(bytes) = mailbox.bytes(len).filter(|_| soon(hold, || mailbox.take())) else {
             return false;
         };
         if direction == Direction::Write {
@@ -225,30 +221,22 @@ pub(super) unsafe fn update(
     other: impl FnOnce(&mut Hold) -> Result<()>,
 ) -> Result<bool> {
     let len = run.count * basic.size;
-    let kind = match what {
-        Change::Combine(builtin) => COMBINE | (builtin as u64) << OPERATION,
-        Change::Swap => SWAP,
-    };
     let number = index(basic.handle).unwrap_or_default() as u64;
     let wanted = if here.result.is_null() { 0 } else { WANTED };
-    let operands: [*const u8; 2] = match what {
-        Change::Combine(Builtin::NoOp) => [std::ptr::null(); 2],
-        Change::Combine(_) => [here.origin, std::ptr::null()],
-        Change::Swap => [here.origin, here.compare],
-    };
+    let operands = [here.origin, here.compare];
     let ask = |hold: &mut Hold, mailboxes: &[Mailbox]| {
         let mailbox = &mailboxes[0];
         let room = room(what, wanted > 0, len).and_then(|room| mailbox.bytes(room));
-        let Some(room) = room.filter(|_| taken(hold, mailbox)) else {
+        let Some(room) = room.filter(|_| soon(hold, || mailbox.take())) else {
             return Ok(false);
         };
         let mut at = room;
-        for operand in operands.into_iter().filter(|operand| !operand.is_null()) {
+        for operand in operands.into_iter().take(what.operands()) {
             // SAFETY: the caller's promise; the mailbox, which is taken, has room for all.
             unsafe { copy::bytes(operand, at, len) };
             at = at.wrapping_add(len);
         }
-        mailbox.ask([kind | number << BASIC | wanted, run.address, run.count as u64]);
+        mailbox.ask([what.word() | number << BASIC | wanted, run.address, run.count as u64]);
         if !answered(hold, window, rank, mailbox)? {
             return Ok(false);
         }
@@ -262,25 +250,16 @@ pub(super) unsafe fn update(
     quicker(hold, window, rank, (true, len), ask, other)
 }
 
-/// Operands of a change.
-fn operands(what: Change) -> usize {
-    match what {
-        Change::Combine(Builtin::NoOp) => 0,
-        Change::Combine(_) => 1,
-        Change::Swap => 2,
-    }
-}
-
 /// Bytes that go with a change of `len` bytes and its answer.
 fn room(what: Change, wanted: bool, len: usize) -> Option<usize> {
-    len.checked_mul(operands(what) + usize::from(wanted))
+    len.checked_mul(what.operands() + usize::from(wanted))
 }
 
-/// Takes a mailbox, or waits for others a little; false if they still have it.
-fn taken(hold: &Hold, mailbox: &Mailbox) -> bool {
+/// Whether `done` holds soon; others are served meanwhile.
+fn soon(state: &State, done: impl Fn() -> bool) -> bool {
     (0..LOOKS).any(|_| {
-        mailbox.take() || {
-            look(hold);
+        done() || {
+            look(state);
             std::hint::spin_loop();
             false
         }
@@ -289,25 +268,18 @@ fn taken(hold: &Hold, mailbox: &Mailbox) -> bool {
 
 /// Waits for an answer; false if there is none soon, or the member refuses: then the mailbox is left.
 fn answered(hold: &mut Hold, window: &Window, rank: u32, mailbox: &Mailbox) -> Result<bool> {
-    for _ in 0..LOOKS {
-        if let Some(done) = mailbox.answer_is() {
-            if !done {
-                mailbox.leave();
-            }
-            return Ok(done);
+    let is_there = || mailbox.answer_is().is_some();
+    if !soon(hold, is_there) {
+        if mailbox.take_back() {
+            hold.engine.channel.wake(window.comm.group.world(rank)); // for the next time
+            return Ok(false);
         }
-        look(hold);
-        std::hint::spin_loop();
+        // The member is at it.
+        hold.wait_until(None, |hold| {
+            hold.check_peer(&window.comm, Plane::PointToPoint, Some(rank))?;
+            Ok(is_there())
+        })?;
     }
-    if mailbox.take_back() {
-        hold.engine.channel.wake(window.comm.group.world(rank)); // for the next time
-        return Ok(false);
-    }
-    // The member is at it.
-    hold.wait_until(None, |hold| {
-        hold.check_peer(&window.comm, Plane::PointToPoint, Some(rank))?;
-        Ok(mailbox.answer_is().is_some())
-    })?;
     let done = mailbox.answer_is() == Some(true);
     if !done {
         mailbox.leave();
@@ -338,7 +310,7 @@ fn serve(window: &Window, mailbox: &Mailbox) -> bool {
 /// Does what is asked; `None` if the window has no such memory or the question makes no sense.
 fn act(window: &Window, mailbox: &Mailbox, [what, address, count]: Question) -> Option<()> {
     let (count, at) = (usize::try_from(count).ok()?, address as usize as *mut u8);
-    let kind = what & BYTE;
+    let kind = what & HALF;
     if kind == READ || kind == WRITE {
         let bytes = mailbox.bytes(count).filter(|_| exposed(window, address, count))?;
         // SAFETY: the program exposes so many bytes there; the mailbox, which is claimed, has as many.
@@ -350,12 +322,8 @@ fn act(window: &Window, mailbox: &Mailbox, [what, address, count]: Question) -> 
         }
         return Some(());
     }
-    let basic = BASICS.get((what >> BASIC & 0xffff) as usize)?;
-    let change = match kind {
-        COMBINE => Change::Combine(*BUILTINS.get((what >> OPERATION & BYTE) as usize)?),
-        SWAP => Change::Swap,
-        _ => return None,
-    };
+    let basic = BASICS.get((what >> BASIC & HALF) as usize)?;
+    let change = Change::of_word(kind)?;
     let (len, wanted) = (count.checked_mul(basic.size)?, what & WANTED != 0);
     let kernel = match change {
         Change::Combine(Builtin::NoOp) => None,
@@ -368,7 +336,7 @@ fn act(window: &Window, mailbox: &Mailbox, [what, address, count]: Question) -> 
         return None;
     }
     let result = match wanted {
-        true => bytes.wrapping_add(operands(change) * len),
+        true => bytes.wrapping_add(change.operands() * len),
         false => std::ptr::null_mut(),
     };
     let here = Here {

@@ -36,8 +36,9 @@ const ASKED: i32 = 0;
 const ANSWERS: i32 = 16;
 const ANSWER_TAGS: u32 = 1 << 20;
 
-const READ: u64 = 0;
-const WRITE: u64 = 1;
+/// Kinds of what is asked for, here and in mailboxes; above [`KIND_BITS`] stands which operation combines.
+pub(super) const READ: u64 = 0;
+pub(super) const WRITE: u64 = 1;
 const COMBINE: u64 = 2;
 const SWAP: u64 = 3;
 const KIND_BITS: u32 = 8;
@@ -50,6 +51,35 @@ pub struct Coming {
     from: u32,
     key: RequestKey,
     bytes: Box<[u8]>,
+}
+
+impl Change {
+    /// Kind and operation, as it is asked for.
+    pub(super) fn word(self) -> u64 {
+        match self {
+            Change::Swap => SWAP,
+            Change::Combine(builtin) => COMBINE | (builtin as u64) << KIND_BITS,
+        }
+    }
+
+    /// What kind and operation ask for, if that is a change.
+    pub(super) fn of_word(word: u64) -> Option<Change> {
+        let builtin = *BUILTINS.get((word >> KIND_BITS) as usize)?;
+        match word & ((1 << KIND_BITS) - 1) {
+            COMBINE => Some(Change::Combine(builtin)),
+            SWAP => Some(Change::Swap),
+            _ => None,
+        }
+    }
+
+    /// Operands that it takes.
+    pub(super) fn operands(self) -> usize {
+        match self {
+            Change::Combine(Builtin::NoOp) => 0,
+            Change::Combine(_) => 1,
+            Change::Swap => 2,
+        }
+    }
 }
 
 /// What is asked for.
@@ -71,12 +101,8 @@ impl Request {
 
     /// To change the runs of `basic` elements.
     pub(super) fn change(what: Change, basic: &Basic, runs: &[Run]) -> Request {
-        let kind = match what {
-            Change::Swap => SWAP,
-            Change::Combine(builtin) => COMBINE | (builtin as u64) << KIND_BITS,
-        };
         Request {
-            kind,
+            kind: what.word(),
             basic: index(basic.handle).unwrap_or_default() as u64,
             list: runs.iter().flat_map(|run| [run.address, run.count as u64]).collect(),
         }
@@ -204,13 +230,10 @@ fn serve(window: &Window, head: &[u64], message: &[u8]) -> Option<Vec<u8>> {
         .chunks_exact(2)
         .map(|pair| (pair[0], pair[1] as usize))
         .collect();
-    let builtin = *BUILTINS.get((kind >> KIND_BITS) as usize)?;
-    let what = match kind & ((1 << KIND_BITS) - 1) {
-        READ | WRITE => return copied(window, kind == READ, &list, given),
-        COMBINE => Change::Combine(builtin),
-        SWAP => Change::Swap,
-        _ => return None,
-    };
+    if kind == READ || kind == WRITE {
+        return copied(window, kind == READ, &list, given);
+    }
+    let what = Change::of_word(kind)?;
     let basic = BASICS.get(basic as usize).filter(|basic| basic.extent > 0)?;
     if let Change::Combine(builtin) = what {
         kernel::find(builtin, basic)?;
@@ -226,12 +249,7 @@ fn serve(window: &Window, head: &[u64], message: &[u8]) -> Option<Vec<u8>> {
     let len = elements
         .checked_mul(basic.extent)
         .filter(|&len| len <= MOST.max(basic.extent))?;
-    let operands = match what {
-        Change::Combine(Builtin::NoOp) => 0,
-        Change::Combine(_) => 1,
-        Change::Swap => 2,
-    };
-    if given.len() != operands * len {
+    if given.len() != what.operands() * len {
         return None;
     }
     let mut rows = Rows::new(len);

@@ -265,11 +265,7 @@ impl Rows {
     }
 
     fn operands(&mut self, what: Change, len: usize) -> Vec<u8> {
-        let count = match what {
-            Change::Combine(Builtin::NoOp) => 0,
-            Change::Combine(_) => 1,
-            Change::Swap => 2,
-        };
+        let count = what.operands();
         let mut operands = Vec::with_capacity(count * len);
         for index in 0..count {
             let row = self.row(index);
