@@ -200,7 +200,7 @@ impl<B: Bytes> Channel<B> {
         }
         if len as u64 <= self.settings.shuttle_alone {
             let (came, gone) = (self.rings[to as usize].consumed().0, out.producer.pushed().0);
-            if out.shuttles.amid_window(came, gone) {
+            if out.shuttles.amid_window(came, gone) && out.producer.has_pages(len) {
                 return Ok(false);
             }
         }

@@ -11,7 +11,8 @@ use super::ways::{self, Choice};
 use super::{Bytes, Channel};
 use crate::shm::pool::Name;
 use crate::shm::profile::What;
-use crate::sys::{clock, cma, cpu};
+use crate::sys::cma::{self, Pace};
+use crate::sys::{clock, cpu};
 use std::sync::atomic::Ordering;
 
 /// A shuttle's first bytes, whose pages are made for whatever comes, at most; its first quarter where that is less.
@@ -133,7 +134,10 @@ impl<B: Bytes> Channel<B> {
             _ if join && 2 * len >= join_min && !by_shuttle => Way::Join,
             _ => Way::Cells,
         };
-        let pace = *self.pace.get_or_insert_with(cma::pace);
+        if self.pace.is_none() && self.ways[to as usize].is_about_to_try(len) {
+            self.pace = Some(cma::pace());
+        }
+        let pace = self.pace.unwrap_or(Pace { kernel: 0.0, own: 0.0 });
         let mut choice = Choice {
             open: 1 | (pull as u8) << Way::Pull as u8 | (join as u8) << Way::Join as u8,
             guess,
@@ -214,12 +218,17 @@ mod tests {
     #[test]
     fn short_messages_of_a_window_do_not_go_by_shuttle() {
         let (mut low, _high) = channels();
-        let mut bytes = [1; 8];
+        let mut bytes = [1; 4096];
         let goes = |low: &mut Channel<Plain>| [20_000, 40_000].map(|len| low.goes_by_shuttle(1, len, true));
         assert_eq!(goes(&mut low), [true; 2]);
         for _ in 0..20 {
             assert_eq!(low.send(1, 5, &Plain(bytes.as_mut_ptr(), 8), 0), Ok(Sent::Done));
         }
+        assert_eq!(goes(&mut low), [true; 2], "the ring's pages would have to be made");
+        assert_eq!(
+            low.send(1, 5, &Plain(bytes.as_mut_ptr(), bytes.len()), 0),
+            Ok(Sent::Done)
+        );
         assert_eq!(goes(&mut low), [false, true]);
         low.settings.shuttle_alone = 0;
         assert_eq!(goes(&mut low), [true; 2]);

@@ -340,6 +340,13 @@ impl Ways {
         class.is_some_and(|class| matches!(class.phase, Phase::First | Phase::Trial { .. }))
     }
 
+    /// Whether messages of about `len` bytes are about to try ways: what must be known by then may be found out now, in an epoch that
+    /// is not counted.
+    pub fn is_about_to_try(&self, len: usize) -> bool {
+        let class = self.classes.get(class_of(len));
+        class.is_some_and(|class| class.phase == Phase::First && class.count >= EPOCH / 2)
+    }
+
     /// A class begins with what the next smaller or larger one has learnt.
     fn begin(&mut self, number: usize, choice: Choice) {
         let known = |class: &&Class| matches!(class.phase, Phase::Settled { .. });

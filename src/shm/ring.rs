@@ -342,6 +342,12 @@ impl Producer {
         self.place.byte_count
     }
 
+    /// Whether a message of `len` bytes would find the byte ring's pages made.
+    #[inline]
+    pub fn has_pages(&self, len: usize) -> bool {
+        len <= self.byte_room as usize
+    }
+
     /// Bytes in the byte ring that nobody has read, as far as the reader has said.
     #[inline]
     pub fn unread(&mut self) -> Result<u32, Junk> {

@@ -210,10 +210,11 @@ fn package(folder: &Path) -> Thing {
     Some((number.or(set.first().map(|cpu| cpu as u32))?, set))
 }
 
-/// The cache of that level of the CPU in `folder`.
+/// The cache of that level of the CPU in `folder`, which mostly has the level's number, as there are two of the first.
 fn caches(folder: &Path, level: &str) -> Thing {
-    (0..8)
-        .find_map(|index| cache(&folder.join(format!("cache/index{index}")), level))
+    let index = |index: &str| cache(&folder.join(format!("cache/index{index}")), level);
+    index(level)
+        .or_else(|| (0..8).find_map(|number: u8| index(&number.to_string())))
         .and_then(by_lowest)
 }
 
