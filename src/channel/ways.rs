@@ -37,6 +37,8 @@ pub(super) const CLASSES: usize = 9;
 /// An epoch has this many messages at least, or half of them and [`EPOCH_BYTES`].
 const EPOCH: u32 = 8;
 const EPOCH_BYTES: u64 = 256 << 10;
+/// The first has so many, which is when what a trial costs, some tenths of a millisecond, begins to pay.
+const FIRST_BYTES: u64 = 2 << 20;
 /// ... and ends with this one even if something is still under way.
 const LONG: u32 = 512;
 /// Rounds of a trial; an epoch of at least [`HEAVY`] messages makes two of them.
@@ -227,7 +229,10 @@ impl Ways {
                     (class.since, class.count, class.bytes, class.last) = (now(), 0, 0, None);
                 }
             }
-            let enough = class.count >= EPOCH || class.count >= EPOCH / 2 && class.bytes >= EPOCH_BYTES;
+            let enough = match class.phase {
+                Phase::First => class.count >= EPOCH / 2 && class.bytes >= FIRST_BYTES,
+                _ => class.count >= EPOCH || class.count >= EPOCH / 2 && class.bytes >= EPOCH_BYTES,
+            };
             if class.count >= LONG || enough && lull || lost.is_some() {
                 let (now, before) = (now(), class.way);
                 let cost = now.saturating_sub(class.since) as f32 / class.bytes.max(1) as f32;
@@ -344,7 +349,7 @@ impl Ways {
     /// is not counted.
     pub fn is_about_to_try(&self, len: usize) -> bool {
         let class = self.classes.get(class_of(len));
-        class.is_some_and(|class| class.phase == Phase::First && class.count >= EPOCH / 2)
+        class.is_some_and(|class| class.phase == Phase::First && class.bytes >= FIRST_BYTES / 2)
     }
 
     /// A class begins with what the next smaller or larger one has learnt.

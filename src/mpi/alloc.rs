@@ -19,8 +19,18 @@ const SHORT: usize = 4 * PAGE;
 /// Blocks that the program may have before short ones come from elsewhere.
 const BLOCKS: usize = 4096;
 
-/// Blocks of the home that the program has: offset in the zone and bytes.
-pub type Lent = BTreeMap<usize, usize>;
+/// Bytes of longer blocks that keep their pages when the program has freed them, as those of malloc do: to make those of 1 MiB anew
+/// takes 1 ms, to wipe them 0.05.
+const KEPT: usize = 16 << 20;
+
+/// Blocks of the home: offset in the zone and bytes.
+#[derive(Debug, Default)]
+pub struct Lent {
+    /// Those that the program has.
+    blocks: BTreeMap<usize, usize>,
+    /// Those that it had, with their pages and what it left there: no more than [`KEPT`], the latest last.
+    kept: Vec<(usize, usize)>,
+}
 
 impl State {
     /// Half of this rank's home becomes what malloc serves long blocks from, if `libnearmpi-heap.so` is there.
@@ -47,18 +57,43 @@ impl State {
     /// `len` bytes of this rank's home; `None` where the block is too short for that (`NEARMPI_DIRECT_MIN`), there is no room,
     /// or it is short and the program has many.
     pub fn lend(&mut self, len: usize) -> Option<*mut u8> {
-        let is_one_of_many = len < SHORT && self.lent.len() >= BLOCKS;
+        let is_one_of_many = len < SHORT && self.lent.blocks.len() >= BLOCKS;
         if (len as u64) < self.engine.channel.settings().direct_min || is_one_of_many {
             return None;
         }
         let home = self.engine.channel.home()?;
-        let offset = self.zone.take(len)?;
+        let whole = pages(len)?;
+        if let Some(found) = self.lent.kept.iter().rposition(|&(_, kept)| kept == whole) {
+            let (offset, _) = self.lent.kept.remove(found);
+            let memory = (home.start + offset) as *mut u8;
+            // SAFETY: the block is nobody's; its pages are mapped here.
+            unsafe { memory.write_bytes(0, whole) };
+            self.lent.blocks.insert(offset, len);
+            return Some(memory);
+        }
+        let offset = match self.zone.take(len) {
+            None if !self.lent.kept.is_empty() => {
+                self.give_kept_back(0);
+                self.zone.take(len)
+            }
+            taken => taken,
+        }?;
         if offset + len > home.len() {
             self.zone.give_back(offset, len);
             return None;
         }
-        self.lent.insert(offset, len);
+        self.lent.blocks.insert(offset, len);
         Some((home.start + offset) as *mut u8)
+    }
+
+    /// Empties blocks that the program had, the earliest first, until they have at most so many bytes.
+    fn give_kept_back(&mut self, most: usize) {
+        let mut bytes: usize = self.lent.kept.iter().map(|&(_, whole)| whole).sum();
+        while bytes > most {
+            let (offset, whole) = self.lent.kept.remove(0);
+            self.give_back(offset, whole);
+            bytes -= whole;
+        }
     }
 
     /// Takes back what [`State::lend`] gave; false for other memory.
@@ -66,7 +101,7 @@ impl State {
     /// # Errors
     /// `Base`: the address lies within such memory, but not where it begins.
     pub fn take_back(&mut self, memory: *mut u8) -> Result<bool> {
-        if self.lent.is_empty() {
+        if self.lent.blocks.is_empty() && self.lent.kept.is_empty() {
             return Ok(false);
         }
         let Some(home) = self
@@ -78,16 +113,20 @@ impl State {
             return Ok(false);
         };
         let offset = memory as usize - home.start;
-        let Some(len) = self.lent.remove(&offset) else {
+        let Some(len) = self.lent.blocks.remove(&offset) else {
             fail!(Base, "no memory from MPI_Alloc_mem begins at {memory:p}");
         };
-        match pages(len).filter(|&whole| whole <= SHORT) {
+        match pages(len) {
             // SAFETY: the block was the program's, which has given it back; its pages are mapped here.
-            Some(whole) => unsafe {
+            Some(whole) if whole <= SHORT => unsafe {
                 ((home.start + offset) as *mut u8).write_bytes(0, whole);
                 self.zone.give_back(offset, len);
             },
-            None => self.give_back(offset, len),
+            Some(whole) if whole <= KEPT => {
+                self.lent.kept.push((offset, whole));
+                self.give_kept_back(KEPT);
+            }
+            _ => self.give_back(offset, len),
         }
         Ok(true)
     }

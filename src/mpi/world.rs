@@ -33,6 +33,7 @@ use crate::shm::segment::{Block, Segment};
 use crate::shm::zone::Zone;
 use crate::sys::cvar::Settings;
 use crate::sys::gate::Gate;
+use crate::sys::topology::Groups;
 use crate::sys::{cpu, futex};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
@@ -101,8 +102,10 @@ pub struct State {
     pub served: Vec<Rc<Window>>,
     /// What is free of the memory this rank shares on demand.
     pub zone: Zone,
-    /// What of it the program has.
+    /// What of it the program has or had.
     pub lent: Lent,
+    /// A CPU and what it belongs to: the first of those that this process could run on when it was asked last.
+    pub around: Option<(usize, Groups)>,
     /// What the collective call under way gives to the others, as far as it is profiled.
     pub gift: Cell<Gift>,
     /// What the launcher says about the job.
@@ -172,7 +175,8 @@ impl State {
             windows: Table::default(),
             served: Vec::new(),
             zone,
-            lent: Lent::new(),
+            lent: Lent::default(),
+            around: None,
             gift: Cell::default(),
             job: Job {
                 appnum: -1,

@@ -66,21 +66,8 @@ impl Place {
 
     /// The same, with another folder in place of [`SYS`].
     pub fn under(sys: &Path, cpus: &CpuSet) -> Place {
-        let Some(first) = cpus.first() else {
-            return Place::default();
-        };
-        let groups = Groups::of(sys, first);
-        let common = |group: &Option<(u32, CpuSet)>| {
-            let (name, members) = group.as_ref()?;
-            cpus.within(members).then_some(*name)
-        };
-        Place {
-            core: common(&groups.core),
-            l2: common(&groups.l2),
-            l3: common(&groups.l3),
-            node: common(&groups.node),
-            package: common(&groups.package),
-        }
+        let first = cpus.first();
+        first.map_or_else(Place::default, |first| Groups::of(sys, first).place(cpus))
     }
 
     /// The nearest thing that this place shares with `other`.
@@ -112,9 +99,29 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// What `cpu` belongs to, as the folder `sys` has it.
+    /// What `cpu` belongs to. Reads a dozen small files.
+    pub fn around(cpu: usize) -> Groups {
+        Groups::of(Path::new(SYS), cpu)
+    }
+
+    /// The same, as the folder `sys` has it.
     pub fn of(sys: &Path, cpu: usize) -> Groups {
         Groups::beside(sys, cpu, &BTreeMap::new())
+    }
+
+    /// Where a rank is that may run on `cpus`, the first of which belongs to these.
+    pub fn place(&self, cpus: &CpuSet) -> Place {
+        let common = |group: &Option<(u32, CpuSet)>| {
+            let (name, members) = group.as_ref()?;
+            cpus.within(members).then_some(*name)
+        };
+        Place {
+            core: common(&self.core),
+            l2: common(&self.l2),
+            l3: common(&self.l3),
+            node: common(&self.node),
+            package: common(&self.package),
+        }
     }
 
     /// The same for each of `cpus`; reads what several share once.

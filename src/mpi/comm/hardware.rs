@@ -5,9 +5,10 @@ use super::create::{Choice, split};
 use crate::mpi::coll::allgather_bytes;
 use crate::mpi::error::Result;
 use crate::mpi::status::UNDEFINED;
-use crate::mpi::world::Hold;
+use crate::mpi::world::{Hold, State};
 use crate::sys::cpu;
-use crate::sys::topology::Place;
+use crate::sys::cpuset::CpuSet;
+use crate::sys::topology::{Groups, Place};
 use std::rc::Rc;
 
 /// A kind of hardware that processes share.
@@ -89,13 +90,34 @@ pub struct Here {
 /// Bytes of a [`Here`] in a message.
 const LEN: usize = 24;
 
+impl State {
+    /// Where the caller may run now. Reads a dozen small files unless the first of its CPUs is the same as the last time.
+    pub fn here(&mut self) -> Here {
+        let cpus = cpu::mask(0);
+        let Some(first) = cpus.first() else {
+            return Here::default();
+        };
+        let known = self.around.take().filter(|&(cpu, _)| cpu == first);
+        let (_, around) = self
+            .around
+            .insert(known.unwrap_or_else(|| (first, Groups::around(first))));
+        Here::among(&cpus, around)
+    }
+}
+
 impl Here {
     /// Where the caller may run now. Reads a dozen small files.
     pub fn now() -> Here {
         let cpus = cpu::mask(0);
+        let around = cpus.first().map(Groups::around).unwrap_or_default();
+        Here::among(&cpus, &around)
+    }
+
+    /// Where a process is that may run on `cpus`, the first of which belongs to these.
+    fn among(cpus: &CpuSet, around: &Groups) -> Here {
         let only = cpus.first().filter(|_| cpus.count() == 1);
         Here {
-            place: Place::of(&cpus),
+            place: around.place(cpus),
             thread: only.map(|cpu| cpu as u32),
         }
     }
@@ -136,7 +158,8 @@ impl Here {
 /// # Errors
 /// A peer that left the protocol.
 pub fn everybody(hold: &mut Hold, comm: &Rc<Comm>) -> Result<Vec<Here>> {
-    let all = allgather_bytes(hold, comm, &Here::now().to_bytes())?;
+    let here = hold.here();
+    let all = allgather_bytes(hold, comm, &here.to_bytes())?;
     Ok(all.as_chunks().0.iter().map(Here::from_bytes).collect())
 }
 
@@ -146,7 +169,7 @@ pub fn everybody(hold: &mut Hold, comm: &Rc<Comm>) -> Result<Vec<Here>> {
 /// # Errors
 /// As [`split`].
 pub fn guided(hold: &mut Hold, comm: &Rc<Comm>, resource: Resource, key: i32) -> Result<Option<Comm>> {
-    let piece = resource.of(&Here::now());
+    let piece = resource.of(&hold.here());
     let color = piece.map_or(UNDEFINED, |piece| piece as i32);
     split(hold, comm, Choice { color, key })
 }

@@ -468,3 +468,17 @@ fn a_block_of_any_length_is_lent_and_empty_when_it_comes_again() {
         }
     });
 }
+
+#[test]
+fn what_the_program_has_freed_makes_room_for_longer_blocks() {
+    job(1, |hold, _| {
+        let len = crate::shm::zone::PRIVATE / 4 * 3;
+        for words in [len / 8, len / 16, len / 8] {
+            let block = lent(hold, words);
+            assert!(block.iter().all(|&word| word == 0));
+            block.fill(7);
+            assert!(hold.take_back(block.as_mut_ptr().cast()).unwrap());
+            assert!(hold.take_back(block.as_mut_ptr().cast()).is_err(), "freed twice");
+        }
+    });
+}
