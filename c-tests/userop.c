@@ -1,6 +1,7 @@
 /* Claim: a user operation that is associative but not commutative is applied in rank order by every reduction, on a
- * derived type, for all counts; a commutative one gives the serial result; the type passed is the caller's. */
+ * derived type and on a predefined one, in place too, for all counts, and may ask MPI about the type; a commutative one gives the serial result; the type passed is the caller's. */
 #include "comms.h"
+#include <stdint.h>
 
 /* 2x2 matrices modulo a small prime: products depend on the order. */
 typedef struct { int a, b, c, d; } Matrix;
@@ -20,6 +21,21 @@ static void product(void *in, void *inout, int *count, MPI_Datatype *type)
     calls++;
     for (int i = 0; i < *count; i++)
         y[i] = multiply(x[i], y[i]);
+}
+
+/* The same matrices, each in one integer of 64 bits. */
+static uint64_t packed(Matrix m) { return (uint64_t)m.a << 48 | (uint64_t)m.b << 32 | (uint64_t)m.c << 16 | (uint64_t)m.d; }
+
+static Matrix unpacked(uint64_t m) { return (Matrix){m >> 48, m >> 32 & 0xffff, m >> 16 & 0xffff, m & 0xffff}; }
+
+static void packed_product(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    uint64_t *x = in, *y = inout;
+    int size;
+    OK(MPI_Type_size(*type, &size));
+    CHECK(*type == MPI_UINT64_T && size == 8, "the operation got another type");
+    for (int i = 0; i < *count; i++)
+        y[i] = packed(multiply(unpacked(x[i]), unpacked(y[i])));
 }
 
 static void largest(void *in, void *inout, int *count, MPI_Datatype *type)
@@ -50,11 +66,54 @@ static void same(const Matrix *got, int ranks, int offset, int count, const char
     }
 }
 
+static void same_packed(const uint64_t *got, int ranks, int offset, int count, const char *name)
+{
+    for (int i = 0; i < count; i++) {
+        uint64_t want = packed(serial(ranks, offset + i));
+        CHECK(got[i] == want, "%s count %d element %d: %llx, expected %llx", name, count, i, (unsigned long long)got[i],
+              (unsigned long long)want);
+    }
+}
+
+/* Every reduction of `count` integers a rank, from `out` and in place. */
+static void reduce_packed(MPI_Comm comm, MPI_Op op, int count, uint64_t *out, uint64_t *in)
+{
+    int rank, size;
+    OK(MPI_Comm_rank(comm, &rank));
+    OK(MPI_Comm_size(comm, &size));
+    for (int place = 0; place < 2; place++) {
+        const void *from = place ? MPI_IN_PLACE : out;
+        int *lengths = need(size * sizeof(int)), whole = count * size;
+        for (int i = 0; i < whole; i++)
+            out[i] = packed(contribution(rank, i));
+#define FILLED (memcpy(in, out, whole * sizeof *in), in)
+        for (int root = 0; root < size; root++) {
+            OK(MPI_Reduce(rank == root ? from : out, FILLED, count, MPI_UINT64_T, op, root, comm));
+            if (rank == root)
+                same_packed(in, size, 0, count, "reduce");
+        }
+        OK(MPI_Allreduce(from, FILLED, count, MPI_UINT64_T, op, comm));
+        same_packed(in, size, 0, count, "allreduce");
+        OK(MPI_Scan(from, FILLED, count, MPI_UINT64_T, op, comm));
+        same_packed(in, rank + 1, 0, count, "scan");
+        OK(MPI_Exscan(from, FILLED, count, MPI_UINT64_T, op, comm));
+        if (rank)
+            same_packed(in, rank, 0, count, "exscan");
+        OK(MPI_Reduce_scatter_block(from, FILLED, count, MPI_UINT64_T, op, comm));
+        same_packed(in, size, rank * count, count, "reduce_scatter_block");
+        for (int r = 0; r < size; r++)
+            lengths[r] = r == 0 ? whole - (size - 1) * (count / 2) : count / 2;
+        OK(MPI_Reduce_scatter(from, FILLED, lengths, MPI_UINT64_T, op, comm));
+        same_packed(in, size, rank ? lengths[0] + (rank - 1) * (count / 2) : 0, lengths[rank], "reduce_scatter");
+        free(lengths);
+    }
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
     static const int few[] = {0, 1, 3, 100, 5001};
-    MPI_Op order, top;
+    MPI_Op order, top, packs;
     MPI_Comm comms[COMMS];
     Matrix *out = need(5001 * sizeof *out * n_ranks), *in = need(5001 * sizeof *in * n_ranks);
     int *lengths = need(n_ranks * sizeof(int)), commutes = 9;
@@ -62,6 +121,7 @@ int main(int argc, char **argv)
     OK(MPI_Type_commit(&matrix));
     OK(MPI_Op_create(product, 0, &order));
     OK(MPI_Op_create(largest, 1, &top));
+    OK(MPI_Op_create(packed_product, 0, &packs));
     OK(MPI_Op_commutative(order, &commutes));
     CHECK(commutes == 0, "commutative: %d", commutes);
     make_comms(comms);
@@ -90,6 +150,7 @@ int main(int argc, char **argv)
                 lengths[r] = count;
             OK(MPI_Reduce_scatter(out, in, lengths, matrix, order, comms[k]));
             same(in, size, rank * count, count, "reduce_scatter");
+            reduce_packed(comms[k], packs, count, (uint64_t *)out, (uint64_t *)in);
         }
     int mine = my_rank * 137 % 100 + 100 * my_rank, best = 0, want = 0;
     for (int r = 0; r < n_ranks; r++) {
@@ -103,6 +164,7 @@ int main(int argc, char **argv)
     OK(MPI_Op_free(&order));
     CHECK(order == MPI_OP_NULL, "handle not null after free");
     OK(MPI_Op_free(&top));
+    OK(MPI_Op_free(&packs));
     OK(MPI_Type_free(&matrix));
     return finish();
 }

@@ -372,14 +372,15 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             }
         }
         Task::Allreduce(reduction) => {
-            let elements = Elements::of(reduction)?;
+            let elements = Elements::awaited(reduction)?;
             match elements.size() {
                 0 => Some(Ok(())),
                 len if table.allreduce.sends(len) => None,
+                len if len > table.allreduce.shown && Elements::calls(reduction) => None,
                 len if len > table.allreduce.shown => {
                     (table.allreduce.offers(len)).then(|| long_reductions::allreduce(hold, at(signature), &elements))
                 }
-                len if (table.doubling..=DOUBLED).contains(&len) => {
+                len if (table.doubling..=DOUBLED).contains(&len) && !Elements::calls(reduction) => {
                     Some(doubling::allreduce(hold, at(signature), &elements))
                 }
                 len if (size > 2 && len > near) || (len >= table.share && reduction.count >= size) => {
@@ -389,10 +390,11 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             }
         }
         Task::Reduce(Root::Rank(root), reduction) => {
-            let elements = Elements::of(reduction)?;
+            let elements = Elements::awaited(reduction)?;
             match elements.size() {
                 0 => Some(Ok(())),
                 len if table.reduce.sends(len) => None,
+                len if len > table.reduce.shown && Elements::calls(reduction) => None,
                 len if len > table.reduce.shown.max(table.reduce.learnt) => {
                     (table.reduce.offers(len)).then(|| long_reductions::reduce(hold, at(signature), *root, &elements))
                 }
@@ -404,11 +406,12 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             }
         }
         Task::ReduceScatter(reduction, counts) => {
-            let elements = Elements::of(reduction)?;
+            let elements = Elements::awaited(reduction)?;
             let block = |rank| reductions::block(counts, rank);
             match elements.size() {
                 0 => Some(Ok(())),
                 len if table.reduce_scatter.sends(len) => None,
+                len if len > table.reduce_scatter.shown && Elements::calls(reduction) => None,
                 len if len > table.reduce_scatter.shown => (table.reduce_scatter.offers(len))
                     .then(|| long_reductions::reduce_scatter(hold, at(signature), &elements, block)),
                 _ if size == 2 => Some(reductions::reduce_scatter_of_two(hold, at(signature), &elements, block)),
@@ -416,10 +419,11 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             }
         }
         Task::Scan(reduction, exclusive) => {
-            let elements = Elements::of(reduction)?;
+            let elements = Elements::awaited(reduction)?;
             match elements.size() {
                 0 => Some(Ok(())),
                 len if table.scan.sends(len) => None,
+                len if len > table.scan.shown && Elements::calls(reduction) => None,
                 len if len > table.scan.shown.max(table.scan.learnt) => {
                     (table.scan.offers(len)).then(|| long_reductions::scan(hold, at(signature), &elements, *exclusive))
                 }

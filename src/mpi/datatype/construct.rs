@@ -68,20 +68,32 @@ impl Datatype {
     /// # Errors
     /// As [`Datatype::contiguous`].
     pub fn hindexed(blocks: impl Iterator<Item = (i64, i128)> + Clone, of: &Rc<Datatype>) -> Result<Datatype> {
-        let mut shape = Outline::default();
-        let mut copies = 0;
+        let (mut copies, mut outermost) = (0, None);
         for (count, at) in blocks.clone() {
             natural(count, "a block length")?;
-            copies += count as i128;
-            shape.row(Member {
-                count,
-                at,
-                datatype: of,
-            });
+            if count > 0 {
+                copies += count as i128;
+                let (first, last) = across(count, at, of);
+                let (low, high) = outermost.unwrap_or((first, last));
+                outermost = Some((low.min(first), high.max(last)));
+            }
         }
-        let block = |(count, at): (i64, i128)| of.layout.clone().repeat(count as usize, of.extent).shift(at as isize);
+        let mut shape = Outline::default();
+        if let Some((first, last)) = outermost {
+            shape.take(of, copies, first, last);
+        }
         let used = blocks.filter(|(count, _)| *count > 0 && of.size > 0);
-        shape.finish(|| Layout::sequence(used.map(block)), &[(copies, of)])
+        let layout = || match of.layout.single() {
+            // Elements in a row need no layouts of their own.
+            Some(row) if row.len as isize == of.extent => Layout::scattered(
+                used.map(|(count, at)| ((at + row.offset as i128) as isize, count as usize * row.len)),
+            ),
+            _ => Layout::sequence(used.map(|(count, at)| {
+                let copies = of.layout.clone().repeat(count as usize, of.extent);
+                copies.shift(at as isize)
+            })),
+        };
+        shape.finish(layout, &[(copies, of)])
     }
 
     /// Blocks of `lengths[i]` elements at `displacements[i]` elements. MPI-4.1 §5.1.2.
@@ -197,6 +209,12 @@ pub(super) fn natural(value: i64, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Where the outermost of `count` copies of `of` in a row lie, the first at `at`.
+fn across(count: i64, at: i128, of: &Datatype) -> (i128, i128) {
+    let along = (count - 1) as i128 * of.extent as i128;
+    (at + along.min(0), at + along.max(0))
+}
+
 /// The predefined datatype that all values of `datatypes` are of.
 fn common<'a>(datatypes: impl Iterator<Item = &'a Rc<Datatype>>) -> Option<&'static Basic> {
     let mut all = datatypes.filter(|datatype| datatype.size > 0);
@@ -249,8 +267,7 @@ impl Outline {
     /// Adds a row of copies.
     fn row(&mut self, member: Member) {
         if member.count > 0 {
-            let along = (member.count - 1) as i128 * member.datatype.extent as i128;
-            let (first, last) = (member.at + along.min(0), member.at + along.max(0));
+            let (first, last) = across(member.count, member.at, member.datatype);
             self.take(member.datatype, member.count as i128, first, last);
         }
     }

@@ -2,8 +2,8 @@
 //! Reduces from what others show into the program's receive buffer, which the caller of the operation
 //! owns. A view holds as many bytes as the elements that are read from it.
 //!
-//! Reductions by boards (MPI-4.1 §6.9), of predefined operations. All add up in the same order, that of
-//! the ranks from the last one down, so every rank gets the same bits in every run.
+//! Reductions by boards (MPI-4.1 §6.9). All add up in the same order, that of the ranks from the last one down, so every rank gets
+//! the same bits in every run. Functions of the program get an operand of their own, which they may change and which lies on a line.
 #![allow(unsafe_code)]
 
 use super::{Turn, View, Where};
@@ -48,13 +48,22 @@ pub struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// The elements of `reduction`, unless the operation is one of the program: its functions may take
-    /// long, call MPI, and go over any datatype.
+    /// The elements of `reduction`, unless the operation is one of the program: its functions may take long and call MPI, and
+    /// whoever makes progress would have to wait for them.
     #[inline]
     pub fn of(reduction: &'a Reduction) -> Option<Elements<'a>> {
-        let Function::Builtin(_) = reduction.op.function else {
+        match reduction.op.function {
+            Function::Builtin(_) => Elements::awaited(reduction),
+            _ => None,
+        }
+    }
+
+    /// The same for a rank that waits for the result: the program's operations too, on predefined datatypes.
+    #[inline]
+    pub fn awaited(reduction: &'a Reduction) -> Option<Elements<'a>> {
+        if Elements::calls(reduction) && reduction.element.datatype.basic().is_none() {
             return None;
-        };
+        }
         let extent = usize::try_from(reduction.element.datatype.extent()).ok()?;
         Some(Elements {
             reduction,
@@ -63,6 +72,12 @@ impl<'a> Elements<'a> {
             recv: reduction.recv,
             count: reduction.count,
         })
+    }
+
+    /// Whether the operation is one of the program.
+    #[inline]
+    pub fn calls(reduction: &Reduction) -> bool {
+        !matches!(reduction.op.function, Function::Builtin(_))
     }
 
     /// Bytes of all elements, gaps included.
@@ -252,6 +267,10 @@ impl<'a> Elements<'a> {
         let Reduction { op, element, .. } = self.reduction;
         let (datatype, handle) = (&element.datatype, element.handle);
         let at = left.data.wrapping_add(start);
+        if Elements::calls(self.reduction) {
+            let right = right.map_or(to.cast_const(), |right| right.data.wrapping_add(start));
+            return self.call(hold, (at, right), count, to);
+        }
         let Some(right) = right else {
             // SAFETY: the view has all elements (`see` compared the lengths), and `to` is the caller's, apart from it.
             return unsafe { op.reduce(hold, datatype, handle, at, to, count) };
@@ -279,6 +298,30 @@ impl<'a> Elements<'a> {
                 copy::many(both[own], room, count * self.extent);
                 both[own] = room;
                 op.reduce_apart(hold, datatype, handle, both.into(), to.wrapping_add(shift), count)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Elements<'_> {
+    /// `to = left op right` by a function of the program, for `count` elements; each operand lies where the result goes or apart from it.
+    fn call(&self, hold: &mut Hold, (left, right): (*const u8, *const u8), count: usize, to: *mut u8) -> Result<()> {
+        let Reduction { op, element, .. } = self.reduction;
+        let mut kept = Kept(MaybeUninit::uninit());
+        let room = kept.0.as_mut_ptr().cast::<u8>();
+        // A predefined datatype is shorter than that.
+        let each = KEPT / self.extent.max(1);
+        for first in (0..count).step_by(each) {
+            let (shift, count) = (first * self.extent, each.min(count - first));
+            let (right, to) = (right.wrapping_add(shift), to.wrapping_add(shift));
+            // SAFETY: both operands have so many elements, as has `to`; `left` is read before the result comes.
+            unsafe {
+                copy::many(left.wrapping_add(shift), room, count * self.extent);
+                if right != to.cast_const() {
+                    copy::many(right, to, count * self.extent);
+                }
+                op.reduce(hold, &element.datatype, element.handle, room, to, count)?;
             }
         }
         Ok(())
