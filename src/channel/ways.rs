@@ -8,8 +8,8 @@
 //!
 //! ```text
 //!  epoch: some messages one way, ended when nothing is under way     cost = time / bytes
-//!  first epoch (not counted) -> trial: the ways in turn, up to three rounds, fewer and fewer -> settled for a while
-//!                                 ^--------------------------------------------------------------'
+//!  first epoch (2 MiB, not counted) -> trial: the ways in turn, up to three rounds, fewer and fewer -> settled for a while
+//!                                        ^--------------------------------------------------------------'
 //! ```
 //! What goes by value is under way until its receiver has read it, as far as the ring's credit tells. A way that a copy's least time, as
 //! measured within this process, rules out is not tried. The first messages after a change of ways are not counted: in caches that another way has filled each way is slow.
