@@ -1,5 +1,6 @@
 /* Claim: a user operation that is associative but not commutative is applied in rank order by every reduction, on a
- * derived type and on a predefined one, in place too, for all counts, and may ask MPI about the type; a commutative one gives the serial result; the type passed is the caller's. */
+ * derived type and on a predefined one, in place too, for all counts, and may ask MPI about the type; a commutative one gives
+ * the serial result; the type passed is the caller's. */
 #include "comms.h"
 #include <stdint.h>
 

@@ -1,9 +1,11 @@
-/* How long making and freeing a communicator takes, in us: a duplicate, halves by MPI_Comm_split, and a ring whose ranks may change places. */
+/* How long making and freeing a communicator takes, in us: a duplicate, halves by MPI_Comm_split, and a ring whose ranks may
+ * change places. */
 #include "common.h"
 
 int main(int argc, char **argv)
 {
-    static const Benchmark benchmark = {"MPI Communicator Creation Test", "Ranks           Duplicate(us)         Split(us)          Ring(us)", NULL, "ix",
+    static const Benchmark benchmark = {"MPI Communicator Creation Test",
+        "Ranks           Duplicate(us)         Split(us)          Ring(us)", NULL, "ix",
         {.iterations = 1000, .iterations_large = 1000, .warmup = 50, .warmup_large = 50}};
     begin(&argc, &argv, &benchmark, MPI_THREAD_SINGLE);
     const int periodic = 1;

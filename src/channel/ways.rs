@@ -37,10 +37,10 @@ pub(super) const CLASSES: usize = 9;
 /// An epoch has this many messages at least, or half of them and [`EPOCH_BYTES`].
 const EPOCH: u32 = 8;
 const EPOCH_BYTES: u64 = 256 << 10;
-/// The first has so many, which is when what a trial costs, some tenths of a millisecond, begins to pay.
-const FIRST_BYTES: u64 = 2 << 20;
 /// ... and ends with this one even if something is still under way.
 const LONG: u32 = 512;
+/// The first has so many bytes, which is when what a trial costs, some tenths of a millisecond, begins to pay.
+const FIRST_BYTES: u64 = 2 << 20;
 /// Rounds of a trial; an epoch of at least [`HEAVY`] messages makes two of them.
 const ROUNDS: u8 = 3;
 const HEAVY: u32 = 3 * EPOCH;

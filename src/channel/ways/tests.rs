@@ -40,6 +40,20 @@ fn the_cheapest_way_is_found_and_kept() {
 }
 
 #[test]
+fn a_program_of_few_messages_tries_nothing() {
+    let (mut ways, mut clock) = (Ways::default(), 0);
+    let len = 1 << 16;
+    let dear = |way, _| if way == Way::Cells { 15_000 } else { 10_000 };
+    let half = (FIRST_BYTES / 2) as usize / len;
+    assert_eq!(program(&mut ways, &mut clock, half - 1, len, dear)[0], half - 1);
+    assert!(!ways.is_about_to_try(len));
+    assert_eq!(program(&mut ways, &mut clock, half, len, dear)[0], half);
+    assert!(ways.is_about_to_try(len) && ways.tries(len));
+    program(&mut ways, &mut clock, 100, len, dear);
+    assert_ne!(ways.settled(len), Some(Way::Cells));
+}
+
+#[test]
 fn a_larger_ring_is_another_way() {
     let (mut ways, mut clock) = (Ways::default(), 0);
     let cost = |way, _| if way == Way::Pull { 10_000 } else { 15_000 };
