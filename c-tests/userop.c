@@ -39,6 +39,35 @@ static void packed_product(void *in, void *inout, int *count, MPI_Datatype *type
         y[i] = packed(multiply(unpacked(x[i]), unpacked(y[i])));
 }
 
+/* Sums, and spoils its first operand, which no program should. */
+static void spoils(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    int *x = in, *y = inout;
+    (void)type;
+    for (int i = 0; i < *count; i++)
+        y[i] += x[i], x[i] = -1;
+}
+
+/* Under nearmpi a short operand that is spoilt is nobody's: all ranks get the sum, and keep what they gave. */
+static void spoil(void)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int out[100], in[100], length;
+    MPI_Op op;
+    OK(MPI_Get_library_version(text, &length));
+    if (!strstr(text, "nearmpi"))
+        return;
+    OK(MPI_Op_create(spoils, 1, &op));
+    for (int i = 0; i < 100; i++)
+        out[i] = my_rank + i;
+    OK(MPI_Allreduce(out, in, 100, MPI_INT, op, MPI_COMM_WORLD));
+    for (int i = 0; i < 100; i++) {
+        CHECK(in[i] == n_ranks * (n_ranks - 1) / 2 + n_ranks * i, "element %d: %d", i, in[i]);
+        CHECK(out[i] == my_rank + i, "operand %d: %d", i, out[i]);
+    }
+    OK(MPI_Op_free(&op));
+}
+
 static void largest(void *in, void *inout, int *count, MPI_Datatype *type)
 {
     int *x = in, *y = inout;
@@ -160,6 +189,7 @@ int main(int argc, char **argv)
     }
     OK(MPI_Allreduce(&mine, &best, 1, MPI_INT, top, MPI_COMM_WORLD));
     CHECK(best == want, "largest %d, expected %d", best, want);
+    spoil();
     CHECK(n_ranks == 1 || calls > 0, "the operation was never called");
     free_comms(comms);
     OK(MPI_Op_free(&order));

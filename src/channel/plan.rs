@@ -11,8 +11,7 @@ use super::ways::{self, Choice};
 use super::{Bytes, Channel};
 use crate::shm::pool::Name;
 use crate::shm::profile::What;
-use crate::sys::cma::{self, Pace};
-use crate::sys::{clock, cpu};
+use crate::sys::{clock, cma, cpu};
 use std::sync::atomic::Ordering;
 
 /// A shuttle's first bytes, whose pages are made for whatever comes, at most; its first quarter where that is less.
@@ -137,7 +136,7 @@ impl<B: Bytes> Channel<B> {
         if self.pace.is_none() && self.ways[to as usize].is_about_to_try(len) {
             self.pace = Some(cma::pace());
         }
-        let pace = self.pace.unwrap_or(Pace { kernel: 0.0, own: 0.0 });
+        let pace = self.pace.unwrap_or_default();
         let mut choice = Choice {
             open: 1 | (pull as u8) << Way::Pull as u8 | (join as u8) << Way::Join as u8,
             guess,
@@ -286,7 +285,7 @@ mod tests {
         let (mut low, _high) = channels();
         let mut bytes = vec![1u8; 3 << 20];
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
-        low.pace = Some(Pace { kernel: 0.0, own: 0.0 });
+        low.pace = Some(Pace::default());
         let mut by_shuttle = |messages| (0..messages).filter(|_| low.plan(1, &message).is_none()).count();
         // The last one that it takes may go by shuttle itself.
         assert_eq!(by_shuttle(PAGES_AFTER - 1), 0);

@@ -180,8 +180,8 @@ unsafe fn aside(pid: i32, direction: Direction, local: *mut u8, remote: u64, len
     Ok(())
 }
 
-/// Nanoseconds that copies of a byte take at least.
-#[derive(Clone, Copy, Debug)]
+/// Nanoseconds that copies of a byte take at least; 0: not known.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     /// One by the kernel, out of and into near caches; infinite where it copies nothing.
     pub kernel: f32,

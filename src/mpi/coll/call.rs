@@ -375,8 +375,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let elements = Elements::awaited(reduction)?;
             match elements.size() {
                 0 => Some(Ok(())),
-                len if table.allreduce.sends(len) => None,
-                len if len > table.allreduce.shown && Elements::calls(reduction) => None,
+                _ if elements.are_sent(&table.allreduce) => None,
                 len if len > table.allreduce.shown => {
                     (table.allreduce.offers(len)).then(|| long_reductions::allreduce(hold, at(signature), &elements))
                 }
@@ -393,8 +392,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let elements = Elements::awaited(reduction)?;
             match elements.size() {
                 0 => Some(Ok(())),
-                len if table.reduce.sends(len) => None,
-                len if len > table.reduce.shown && Elements::calls(reduction) => None,
+                _ if elements.are_sent(&table.reduce) => None,
                 len if len > table.reduce.shown.max(table.reduce.learnt) => {
                     (table.reduce.offers(len)).then(|| long_reductions::reduce(hold, at(signature), *root, &elements))
                 }
@@ -410,8 +408,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let block = |rank| reductions::block(counts, rank);
             match elements.size() {
                 0 => Some(Ok(())),
-                len if table.reduce_scatter.sends(len) => None,
-                len if len > table.reduce_scatter.shown && Elements::calls(reduction) => None,
+                _ if elements.are_sent(&table.reduce_scatter) => None,
                 len if len > table.reduce_scatter.shown => (table.reduce_scatter.offers(len))
                     .then(|| long_reductions::reduce_scatter(hold, at(signature), &elements, block)),
                 _ if size == 2 => Some(reductions::reduce_scatter_of_two(hold, at(signature), &elements, block)),
@@ -422,8 +419,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             let elements = Elements::awaited(reduction)?;
             match elements.size() {
                 0 => Some(Ok(())),
-                len if table.scan.sends(len) => None,
-                len if len > table.scan.shown && Elements::calls(reduction) => None,
+                _ if elements.are_sent(&table.scan) => None,
                 len if len > table.scan.shown.max(table.scan.learnt) => {
                     (table.scan.offers(len)).then(|| long_reductions::scan(hold, at(signature), &elements, *exclusive))
                 }

@@ -85,7 +85,7 @@ impl Datatype {
         let used = blocks.filter(|(count, _)| *count > 0 && of.size > 0);
         let layout = || match of.layout.single() {
             // Elements in a row need no layouts of their own.
-            Some(row) if row.len as isize == of.extent => Layout::scattered(
+            Some(row) if row.len as isize == of.extent => Layout::of_blocks(
                 used.map(|(count, at)| ((at + row.offset as i128) as isize, count as usize * row.len)),
             ),
             _ => Layout::sequence(used.map(|(count, at)| {

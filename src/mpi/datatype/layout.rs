@@ -155,19 +155,13 @@ impl Layout {
         Layout { offset, size, shape }
     }
 
-    /// Blocks of so many bytes at such offsets, none empty, one after the other: as [`Layout::sequence`] of them, in a quarter of the time.
-    pub fn scattered(blocks: impl Iterator<Item = (isize, usize)>) -> Layout {
+    /// Blocks of so many bytes at such offsets, none empty, one after the other: as [`Layout::sequence`] of them, without a layout of
+    /// its own for each.
+    pub fn of_blocks(blocks: impl Iterator<Item = (isize, usize)>) -> Layout {
         let mut list: Vec<Block> = Vec::with_capacity(blocks.size_hint().1.unwrap_or(0));
         let mut size = 0;
         for (offset, len) in blocks {
-            match list.last_mut() {
-                Some(last) if last.offset.checked_add_unsigned(last.len) == Some(offset) => last.len += len,
-                _ => list.push(Block {
-                    offset,
-                    start: size,
-                    len,
-                }),
-            }
+            append(&mut list, offset, len);
             size += len;
         }
         let Some(first) = list.first() else {
@@ -312,19 +306,24 @@ fn flat(list: &[Layout]) -> Option<Vec<Block>> {
     for part in list {
         fits = fits
             && part.blocks(0, &mut |offset, len| {
-                let start = match blocks.last_mut() {
-                    Some(last) if last.offset + last.len as isize == offset => {
-                        last.len += len;
-                        return true;
-                    }
-                    Some(last) => last.start + last.len,
-                    None => 0,
-                };
-                blocks.push(Block { offset, start, len });
+                append(&mut blocks, offset, len);
                 blocks.len() <= limit
             });
     }
     fits.then_some(blocks)
+}
+
+/// Appends a block, melting it into the last one if it continues that.
+fn append(blocks: &mut Vec<Block>, offset: isize, len: usize) {
+    let start = match blocks.last_mut() {
+        Some(last) if last.offset.checked_add_unsigned(last.len) == Some(offset) => {
+            last.len += len;
+            return;
+        }
+        Some(last) => last.start + last.len,
+        None => 0,
+    };
+    blocks.push(Block { offset, start, len });
 }
 
 fn scattered(blocks: Vec<Block>) -> Shape {
@@ -402,7 +401,7 @@ mod tests {
         ];
         for list in lists {
             let parts = list.iter().map(|&(offset, len)| Layout::block(offset, len));
-            let (one, other) = (Layout::scattered(list.iter().copied()), Layout::sequence(parts));
+            let (one, other) = (Layout::of_blocks(list.iter().copied()), Layout::sequence(parts));
             assert_eq!(format!("{one:?}"), format!("{other:?}"));
         }
     }

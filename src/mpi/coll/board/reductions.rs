@@ -10,6 +10,7 @@ use super::{Turn, View, Where};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Reduction;
+use crate::mpi::coll::choice::Row;
 use crate::mpi::coll::schedule::share;
 use crate::mpi::error::Result;
 use crate::mpi::op::Function;
@@ -52,9 +53,9 @@ impl<'a> Elements<'a> {
     /// whoever makes progress would have to wait for them.
     #[inline]
     pub fn of(reduction: &'a Reduction) -> Option<Elements<'a>> {
-        match reduction.op.function {
-            Function::Builtin(_) => Elements::awaited(reduction),
-            _ => None,
+        match Elements::calls(reduction) {
+            true => None,
+            false => Elements::awaited(reduction),
         }
     }
 
@@ -78,6 +79,12 @@ impl<'a> Elements<'a> {
     #[inline]
     pub fn calls(reduction: &Reduction) -> bool {
         !matches!(reduction.op.function, Function::Builtin(_))
+    }
+
+    /// Whether they go by messages, as `row` says or because a function of the program is given what is shown alone.
+    #[inline]
+    pub fn are_sent(&self, row: &Row) -> bool {
+        row.sends(self.size()) || Elements::calls(self.reduction) && self.size() > row.shown
     }
 
     /// Bytes of all elements, gaps included.
@@ -267,19 +274,20 @@ impl<'a> Elements<'a> {
         let Reduction { op, element, .. } = self.reduction;
         let (datatype, handle) = (&element.datatype, element.handle);
         let at = left.data.wrapping_add(start);
-        if Elements::calls(self.reduction) {
-            let right = right.map_or(to.cast_const(), |right| right.data.wrapping_add(start));
-            return self.call(hold, (at, right), count, to);
-        }
-        let Some(right) = right else {
-            // SAFETY: the view has all elements (`see` compared the lengths), and `to` is the caller's, apart from it.
-            return unsafe { op.reduce(hold, datatype, handle, at, to, count) };
+        let right = right.map(|right| right.data.wrapping_add(start));
+        // Functions of the program never see what another rank shows.
+        let kept = if Elements::calls(self.reduction) { Some(0) } else { own };
+        let Some(kept) = kept else {
+            // SAFETY: the views have all elements (`see` compared the lengths), and `to` is the caller's, apart from them: what this
+            // rank has in place has been shown and is read from there.
+            return unsafe {
+                match right {
+                    None => op.reduce(hold, datatype, handle, at, to, count),
+                    Some(right) => op.reduce_apart(hold, datatype, handle, (at, right), to, count),
+                }
+            };
         };
-        let both = [at, right.data.wrapping_add(start)];
-        let Some(own) = own else {
-            // SAFETY: as above; what this rank has in place has been shown and is read from there.
-            return unsafe { op.reduce_apart(hold, datatype, handle, both.into(), to, count) };
-        };
+        let both = [at, right.unwrap_or(to)];
         let each = KEPT / self.extent.max(1);
         if each == 0 {
             fail!(
@@ -288,40 +296,19 @@ impl<'a> Elements<'a> {
                 self.extent
             );
         }
-        let mut kept = Kept(MaybeUninit::uninit());
-        let room = kept.0.as_mut_ptr().cast::<u8>();
+        let mut room = Kept(MaybeUninit::uninit());
+        let room = room.0.as_mut_ptr().cast::<u8>();
         for first in (0..count).step_by(each) {
             let (shift, count) = (first * self.extent, each.min(count - first));
-            let mut both = both.map(|data| data.wrapping_add(shift));
+            let (mut both, to) = (both.map(|data| data.wrapping_add(shift)), to.wrapping_add(shift));
             // SAFETY: as above; so many elements have room, and the result of those before lies before the operand of these.
             unsafe {
-                copy::many(both[own], room, count * self.extent);
-                both[own] = room;
-                op.reduce_apart(hold, datatype, handle, both.into(), to.wrapping_add(shift), count)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Elements<'_> {
-    /// `to = left op right` by a function of the program, for `count` elements; each operand lies where the result goes or apart from it.
-    fn call(&self, hold: &mut Hold, (left, right): (*const u8, *const u8), count: usize, to: *mut u8) -> Result<()> {
-        let Reduction { op, element, .. } = self.reduction;
-        let mut kept = Kept(MaybeUninit::uninit());
-        let room = kept.0.as_mut_ptr().cast::<u8>();
-        // A predefined datatype is shorter than that.
-        let each = KEPT / self.extent.max(1);
-        for first in (0..count).step_by(each) {
-            let (shift, count) = (first * self.extent, each.min(count - first));
-            let (right, to) = (right.wrapping_add(shift), to.wrapping_add(shift));
-            // SAFETY: both operands have so many elements, as has `to`; `left` is read before the result comes.
-            unsafe {
-                copy::many(left.wrapping_add(shift), room, count * self.extent);
-                if right != to.cast_const() {
-                    copy::many(right, to, count * self.extent);
+                copy::many(both[kept], room, count * self.extent);
+                both[kept] = room;
+                match both[1] == to.cast_const() {
+                    true => op.reduce(hold, datatype, handle, both[0], to, count)?,
+                    false => op.reduce_apart(hold, datatype, handle, both.into(), to, count)?,
                 }
-                op.reduce(hold, &element.datatype, element.handle, room, to, count)?;
             }
         }
         Ok(())
