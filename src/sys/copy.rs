@@ -182,6 +182,15 @@ impl Ahead {
         }
     }
 
+    /// Fetches `len` bytes that another CPU has written into the first-level cache, without waiting for them.
+    #[inline]
+    pub fn fetch_row(self, from: *const u8, len: usize) {
+        if self.0 > 0 {
+            let lines = (0..len).step_by(LINE);
+            lines.for_each(|at| cpu::read_soon(from.wrapping_add(at)));
+        }
+    }
+
     /// Fetches the first [`PART`] of `len` bytes that another CPU has written and this one is about to unpack.
     pub fn fetch(self, from: *const u8, len: usize) {
         if self.fetches(len) {

@@ -245,33 +245,32 @@ impl Table {
 
     /// What is quicker by messages, and what isn't, where each of `size` ranks, more than two, has a CPU: what all show in a turn
     /// is written and read by everybody at the same time, while messages go back and forth through lines that are at hand
-    /// (docs/measured.md, "Sixteen cores").
-    /// What goes in pieces is shown up to `any` bytes.
+    /// (docs/measured.md, "Sixteen cores"). What goes in pieces is shown up to `any` bytes.
     fn prefer_messages(&mut self, size: usize, any: usize) {
         let others = size - 1;
+        let few = size <= FEW;
         let send = |row: &mut Row, shown: usize, sent| {
             (row.shown, row.sent) = (row.shown.min(shown), sent);
         };
-        if size.is_power_of_two() {
-            send(&mut self.allreduce, 1 << 10, 1 << 20);
-        }
-        send(&mut self.reduce_scatter, 8 << 10, 1 << 20);
-        send(&mut self.alltoall, 512 * others, (8 << 10) * others);
-        match size <= FEW {
-            true => {
-                send(&mut self.scatter, 2 << 10, (64 << 10) * others);
-                send(&mut self.allgather, 1 << 10, 64 << 10);
-            }
-            false => {
-                send(&mut self.scatter, 2 << 10, ANY);
-                send(&mut self.allgather, 2 << 10, 4 << 10);
-            }
-        }
+        send(&mut self.reduce_scatter, if few { ANY } else { 32 << 10 }, 1 << 20);
+        send(
+            &mut self.alltoall,
+            512 * others,
+            if few { (8 << 10) * others } else { ANY },
+        );
+        send(&mut self.scatter, 2 << 10, if few { (64 << 10) * others } else { ANY });
+        self.allreduce.shown = any.min(1 << 20);
         self.reduce.shown = self.reduce.shown.min(512 << 10);
+        self.allgather.shown = self.near;
         if size > 4 {
-            let scanned = if size <= FEW { 1 << 10 } else { 128 };
-            self.scan.shown = self.scan.shown.min(scanned);
+            (self.allgather.shown, self.allgather.learnt) = (any, 0);
             (self.bcast.shown, self.bcast.learnt) = (any, 0);
+            let scanned = if few { 1 << 10 } else { 128 };
+            self.scan.shown = self.scan.shown.min(scanned);
+        }
+        if !few {
+            // So that what all show stays in its owners' caches.
+            self.wide = self.near / 2;
         }
     }
 
@@ -435,7 +434,8 @@ mod tests {
     #[test]
     fn ranks_with_a_cpu_each_copy_long_data_once_and_those_that_share_cpus_take_pieces() {
         let (roomy, crowded) = (table(&[], false, 4), table(&[], true, 4));
-        assert_eq!((roomy.allreduce.sent, roomy.allreduce.offered), (1 << 20, ANY));
+        assert_eq!(ways(roomy.allreduce), [1 << 20, 0, 0, ANY]);
+        assert_eq!(ways(roomy.allgather), [1 << 16, 0, 1 << 18, ANY]);
         for row in [crowded.allreduce, crowded.allgather] {
             assert_eq!(ways(row), [ANY, 0, 0, 0]);
         }
@@ -456,7 +456,7 @@ mod tests {
         let (two, three) = (table(&[], false, 2), table(&[], false, 3));
         assert_eq!((two.share, three.share, table(&[], true, 4).share), (ANY, 2048, 32768));
         assert_eq!(table(&[], true, 2).share, 1 << 18);
-        assert_eq!((two.allreduce.shown, three.allreduce.shown), (ANY, 65536));
+        assert_eq!((two.allreduce.shown, three.allreduce.shown), (ANY, 1 << 20));
         let both = |row: Row| (row.shown, row.learnt);
         assert_eq!((both(two.reduce), both(three.reduce)), ((1 << 14, ANY), (1 << 19, 0)));
         assert_eq!((both(two.scan), both(three.scan)), ((1 << 14, ANY), (1 << 18, 0)));
@@ -469,7 +469,18 @@ mod tests {
             ((1 << 13, 1 << 16), (1 << 13, 1 << 18))
         );
         let scattered = |table: Table| table.reduce_scatter.shown;
-        assert_eq!((scattered(two), scattered(three)), (ANY, 8 << 10));
+        assert_eq!((scattered(two), scattered(three)), (ANY, 256 << 10));
+    }
+
+    #[test]
+    fn many_ranks_with_a_cpu_each_show_in_pieces_or_send() {
+        let [four, eight, nine] = [4, 8, 9].map(|size| table(&[], false, size));
+        assert_eq!([four, eight, nine].map(|table| table.wide), [1 << 16, 1 << 16, 1 << 15]);
+        assert_eq!(ways(eight.allgather), [ANY, 0, 0, ANY]);
+        let sent = |table: Table| [table.reduce_scatter.shown, table.alltoall.sent, table.scatter.sent];
+        assert_eq!(sent(eight), [256 << 10, 56 << 10, 448 << 10]);
+        assert_eq!(sent(nine), [32 << 10, ANY, ANY]);
+        assert_eq!(table(&[], true, 9).wide, 256 << 10);
     }
 
     #[test]
@@ -490,7 +501,7 @@ mod tests {
             false,
             4,
         );
-        assert_eq!((ways(none.allreduce), none.bcast.shown), ([1024, 1 << 20, 0, 0], 65536));
+        assert_eq!((ways(none.allreduce), none.bcast.shown), ([65536, 0, 0, 0], 65536));
         let all = table(&[("NEARMPI_BOARD_ONE_COPY", "2")], true, 9);
         assert_eq!((all.bcast.shown, all.bcast.offered, all.scan.offered), (65536, ANY, 0));
         let refused = table(&[("NEARMPI_BOARD_ONE_COPY", "2"), ("NEARMPI_ONE_COPY", "0")], true, 4);
@@ -556,11 +567,11 @@ mod tests {
         assert_eq!(rule(true, 8, Operation::Bcast), "bcast@8 crowded: shown");
         assert_eq!(
             rule(false, 16, Operation::Allreduce),
-            "allreduce@16 roomy: shown<=1K halves<=1M offered"
+            "allreduce@16 roomy: shown<=1M offered"
         );
         assert_eq!(
             rule(false, 16, Operation::Alltoall),
-            "alltoall@16 roomy: shown<=7680 pairs<=120K learnt<=256K offered"
+            "alltoall@16 roomy: shown<=7680 pairs"
         );
         let many = rule(true, 100, Operation::Allreduce);
         assert_eq!(many, "allreduce@100 crowded: flat<=4K doubling<=16383 halves");

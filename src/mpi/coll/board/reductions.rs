@@ -22,6 +22,11 @@ use std::mem::MaybeUninit;
 /// core, and less than a whole piece is shown in each.
 pub(super) const SHARED: usize = 4;
 
+/// Bytes of an operand that are fetched at a time, of what another core has, and of all operands: they stay in the first-level cache
+/// until they are reduced.
+const BLOCK: usize = 2 << 10;
+const FETCHED: usize = 32 << 10;
+
 /// Bytes of an operand in place that are kept at a time while the result goes where they lie.
 const KEPT: usize = 4096;
 
@@ -158,17 +163,16 @@ impl<'a> Elements<'a> {
         last: u32,
         (first, count): Part,
         to: *mut u8,
-        part: impl Fn(u32) -> Part,
+        part: &impl Fn(u32) -> Part,
     ) -> Result<()> {
         let start = first * self.extent;
-        let view = self.view(hold, turn, last, first, &part)?;
-        (0..=last).for_each(|rank| turn.count(hold, rank, count * self.extent));
+        let view = self.view(hold, turn, last, first, part)?;
         if last == 0 {
             return view.copy(hold, start, &Buffer::bytes(to, count * self.extent));
         }
         let mut right: Option<View> = Some(view);
         for rank in (0..last).rev() {
-            let left = self.view(hold, turn, rank, first, &part)?;
+            let left = self.view(hold, turn, rank, first, part)?;
             let right = right.take();
             let both = [left.from, right.map_or(left.from, |right| right.from)];
             let own = both.into_iter().position(|rank| self.is_overwritten(turn, rank));
@@ -177,31 +181,40 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
-    /// Waits for what all others show, of which every rank reads `part`, and fetches it, each rank from the one behind it on: ranks
-    /// that all look at the same line at a time wait for each other, and lines that are on their way together come sooner. Where
-    /// ranks share CPUs the order in which they wait matters more.
-    fn look_round(
+    /// As [`Elements::reduce`], of what all ranks show, while all do so: where more than two have a CPU each, block by block. A block is
+    /// fetched from the rank behind this one on, and then reduced: ranks that all look at the same line, or into the same rank's
+    /// caches, at a time wait for each other, and lines that are on their way together come sooner. Where ranks share CPUs the order in
+    /// which they wait matters more.
+    pub(super) fn reduce_together(
         &self,
         hold: &mut Hold,
         turn: &Turn,
-        at: Where,
-        mine: Part,
+        (first, count): Part,
+        to: *mut u8,
         part: impl Fn(u32) -> Part,
     ) -> Result<()> {
-        if turn.size() > 2 && !turn.boards.segment.oversubscribed() {
-            for rank in at.others() {
-                let view = self.view(hold, turn, rank, mine.0, &part)?;
-                let from = view.data.wrapping_add(mine.0 * self.extent);
-                hold.engine.channel.ahead.fetch_piece(from, mine.1 * self.extent);
+        let (me, size) = (turn.rank(), turn.size());
+        (0..size).for_each(|rank| turn.count(hold, rank, count * self.extent));
+        if size == 2 || turn.boards.segment.oversubscribed() {
+            return self.reduce(hold, turn, size - 1, (first, count), to, &part);
+        }
+        let each = ((FETCHED / size as usize).min(BLOCK) / self.extent.max(1)).max(1);
+        for done in (0..count.max(1)).step_by(each) {
+            let block = (first + done, each.min(count - done));
+            for rank in (1..size).map(|step| (me + step) % size) {
+                let view = self.view(hold, turn, rank, block.0, &part)?;
+                let from = view.data.wrapping_add(block.0 * self.extent);
+                hold.engine.channel.ahead.fetch_row(from, block.1 * self.extent);
             }
+            self.reduce(hold, turn, size - 1, block, to.wrapping_add(done * self.extent), &part)?;
         }
         Ok(())
     }
 
     /// Reduces what ranks 0 to `last` show, all of it, into the receive buffer.
     pub(super) fn reduce_whole(&self, hold: &mut Hold, turn: &Turn, last: u32) -> Result<()> {
-        let nothing_left_out = |_| (0, 0);
-        self.reduce(hold, turn, last, (0, self.count), self.recv, nothing_left_out)
+        (0..=last).for_each(|rank| turn.count(hold, rank, self.size()));
+        self.reduce(hold, turn, last, (0, self.count), self.recv, &|_| (0, 0))
     }
 
     /// The operand of `rank`, of which elements from `first` on are wanted: my own where it lies, unless the result
@@ -324,8 +337,7 @@ pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> 
     for elements in elements.pieces(at.near * SHARED) {
         let turn = at.exchange();
         turn.show(hold, &elements.operand())?;
-        elements.look_round(hold, &turn, at, (0, elements.count), |_| (0, 0))?;
-        elements.reduce_whole(hold, &turn, at.comm.size() - 1)?;
+        elements.reduce_together(hold, &turn, (0, elements.count), elements.recv, |_| (0, 0))?;
         turn.seen_all();
         turn.finish(hold);
     }
@@ -350,8 +362,7 @@ fn allreduce_piece(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()
     let result = elements.result(first, mine);
     let turn = at.turn();
     elements.show_to_others(hold, &turn, (first, mine))?;
-    elements.look_round(hold, &turn, at, (first, mine), part)?;
-    elements.reduce(hold, &turn, at.comm.size() - 1, (first, mine), result.address, part)?;
+    elements.reduce_together(hold, &turn, (first, mine), result.address, part)?;
     turn.seen_all();
     turn.finish(hold);
     let turn = at.turn();
@@ -434,8 +445,7 @@ pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: im
     let turn = at.exchange();
     let mine = block(at.comm.rank);
     elements.show_to_others(hold, &turn, mine)?;
-    elements.look_round(hold, &turn, at, mine, &block)?;
-    elements.reduce(hold, &turn, at.comm.size() - 1, mine, elements.recv, block)?;
+    elements.reduce_together(hold, &turn, mine, elements.recv, block)?;
     turn.seen_all();
     turn.finish(hold);
     Ok(())

@@ -412,9 +412,12 @@ impl Started {
                 let part = |rank| share(len, size, rank);
                 let (first, mine) = part(me);
                 let to = elements.result(first, mine).address;
-                elements.reduce(hold, &turn, size - 1, (first, mine), to, part)
+                elements.reduce_together(hold, &turn, (first, mine), to, part)
             }
-            Task::Allreduce(reduction) => reduce_up_to(hold, &turn, piece(reduction), Some(size - 1)),
+            Task::Allreduce(reduction) => match piece(reduction) {
+                Some(elements) => elements.reduce_together(hold, &turn, (0, elements.count), elements.recv, |_| (0, 0)),
+                None => Ok(()),
+            },
             Task::Reduce(Root::Rank(root), reduction) => {
                 let last = (*root == me).then_some(size - 1);
                 reduce_up_to(hold, &turn, piece(reduction), last)
@@ -426,7 +429,7 @@ impl Started {
             Task::ReduceScatter(reduction, counts) => match Elements::of(reduction) {
                 Some(elements) => {
                     let (mine, recv) = (block(counts, me), elements.recv);
-                    elements.reduce(hold, &turn, size - 1, mine, recv, |rank| block(counts, rank))
+                    elements.reduce_together(hold, &turn, mine, recv, |rank| block(counts, rank))
                 }
                 None => Ok(()),
             },
