@@ -198,6 +198,8 @@ pub struct Channel<B> {
     path: Path,
     /// Whether this rank says where it waits, and moves.
     spreads: bool,
+    /// Whether another rank was seen on this one's CPU when that was last asked.
+    shared: bool,
     /// Where this rank may run, as far as it knows.
     may: CpuSet,
     /// How often it gave up its CPU.

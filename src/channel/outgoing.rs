@@ -181,6 +181,7 @@ impl<B: Bytes> Channel<B> {
             short,
             path: Path::OneCopy,
             spreads,
+            shared: false,
             may: if spreads { cpu::mask(0) } else { CpuSet::default() },
             given: 0,
             mate: None,
@@ -188,6 +189,7 @@ impl<B: Bytes> Channel<B> {
             settings: Box::new(settings),
             segment,
         };
+        channel.seen();
         cpu::join_barriers();
         let block = channel.segment.rank(me);
         block.pid.store(std::process::id(), Ordering::Relaxed);

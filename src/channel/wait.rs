@@ -1,7 +1,8 @@
 //! How a rank waits: it polls, then yields, then sleeps until somebody rings its bell.
 //!
 //! With a CPU per rank polling is cheapest and comes first for long; where ranks share CPUs the peer
-//! that is waited for may need this one, so yielding comes almost at once.
+//! that is waited for may need this one, so yielding comes almost at once. A rank that should have a CPU of its own and waits for
+//! long looks whether another one runs there too: who binds ranks, and when, the library is not told.
 
 use super::{Bytes, Channel};
 use crate::shm::bell::{Barriers, local_barrier};
@@ -12,6 +13,11 @@ use std::time::Duration;
 
 /// Longest sleep at a time: a waiting rank looks after itself that often.
 pub const NAP: Duration = Duration::from_millis(100);
+
+/// Polls in vain after which a rank looks whether its CPU is its own, beside one for each rank that it looks at.
+const DOUBT: u64 = 64;
+/// Polls that take as long as giving way to nobody.
+const POLLS_OF_YIELD: u64 = 8;
 
 /// What to do after a poll that found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +37,8 @@ pub struct Patience {
     yields: u64,
     polls_left: u64,
     yields_left: u64,
+    /// Another rank runs on this CPU, though there is one for each.
+    shared: bool,
 }
 
 impl Patience {
@@ -42,6 +50,7 @@ impl Patience {
             yields: settings.yields,
             polls_left: polls,
             yields_left: settings.yields,
+            shared: false,
         }
     }
 
@@ -50,9 +59,24 @@ impl Patience {
         (self.polls_left, self.yields_left) = (self.polls, self.yields);
     }
 
+    /// Whether now is the time to look who else runs on this CPU, of `ranks` ranks.
+    #[inline]
+    pub fn doubts(&self, ranks: u32) -> bool {
+        self.polls - self.polls_left == DOUBT + u64::from(ranks) && !self.shared
+    }
+
+    /// Somebody does: gives way instead of polling, but waits no shorter before it sleeps.
+    pub fn shares(&mut self) {
+        self.shared = true;
+    }
+
     /// After a poll in vain.
     #[inline]
     pub fn step(&mut self) -> Next {
+        if self.polls_left > 0 && self.shared {
+            self.polls_left = self.polls_left.saturating_sub(POLLS_OF_YIELD);
+            return Next::Yield;
+        }
         if self.polls_left > 0 {
             self.polls_left -= 1;
             return Next::Poll;
@@ -165,8 +189,9 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Patience for a wait that starts now, for something from rank `first` if that is known.
-    pub fn patience(&self, first: Option<u32>) -> Patience {
+    pub fn patience(&mut self, first: Option<u32>) -> Patience {
         let mut patience = Patience::new(&self.settings, self.segment.lacks_cpus());
+        patience.shared = self.shared && self.shares_cpu();
         if self.segment.oversubscribed() && first.is_some_and(|peer| self.is_here(peer)) {
             patience.polls_left = 0;
         }
@@ -184,6 +209,15 @@ impl<B: Bytes> Channel<B> {
     pub fn is_here(&self, peer: u32) -> bool {
         let here = self.seen();
         self.settings.same_cpu != 0 && here.is_some() && self.segment.rank(peer).bell.cpu() == here
+    }
+
+    /// Whether another rank was last seen on the CPU that this thread runs on. If so the next wait begins with that question.
+    #[cold]
+    pub fn shares_cpu(&mut self) -> bool {
+        let here = self.seen().filter(|_| self.settings.same_cpu != 0);
+        let mut others = (0..self.segment.ranks()).filter(|&rank| rank != self.me);
+        self.shared = here.is_some() && others.any(|rank| self.segment.rank(rank).bell.cpu() == here);
+        self.shared
     }
 
     /// Announces sleep. The caller polls once more, then [`Bed::sleep`]s unless something came, and
@@ -236,6 +270,7 @@ impl Bed {
 
 #[cfg(test)]
 mod tests {
+    use super::super::joint::tests::channels;
     use super::*;
 
     #[test]
@@ -253,6 +288,41 @@ mod tests {
         steps.truncate(0);
         steps.extend((0..2).map(|_| patience.step()));
         assert_eq!(steps, [Next::Poll, Next::Poll]);
+    }
+
+    #[test]
+    fn who_shares_a_cpu_unexpectedly_gives_way_instead_of_polling() {
+        let settings = Settings::read(|name| (name == "NEARMPI_SPIN").then(|| "200".into())).unwrap();
+        let mut patience = Patience::new(&settings, false);
+        let polls = (0..).take_while(|_| !patience.doubts(6) && patience.step() == Next::Poll);
+        assert_eq!(polls.count() as u64, DOUBT + 6);
+        patience.shares();
+        assert!(!patience.doubts(6));
+        let left = (200 - DOUBT - 6).div_ceil(POLLS_OF_YIELD) + settings.yields;
+        let yields = (0..).take_while(|_| patience.step() == Next::Yield);
+        assert_eq!(yields.count() as u64, left);
+        let crowded = Patience::new(&settings, true);
+        assert!(
+            settings.spin_shared < DOUBT && !crowded.doubts(0),
+            "it gives way anyway"
+        );
+    }
+
+    #[test]
+    fn a_rank_counts_where_it_was_seen_last() {
+        let (mut low, high) = channels();
+        let here = cpu::current().unwrap();
+        assert!(cpu::bind(&[here as usize].into_iter().collect()));
+        high.block.bell.seen_on(here + 1);
+        assert!(!low.shares_cpu());
+        high.block.bell.seen_on(here);
+        assert!(!low.patience(None).shared, "nobody has asked");
+        assert!(low.shares_cpu() && low.patience(None).shared);
+        high.block.bell.seen_on(here + 1);
+        assert!(!low.patience(None).shared);
+        high.block.bell.seen_on(here);
+        low.settings.same_cpu = 0;
+        assert!(!low.shares_cpu());
     }
 
     #[test]

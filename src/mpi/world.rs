@@ -321,6 +321,10 @@ impl Hold<'_> {
             if self.engine.napping > 0 && self.desk.has_news() {
                 self.wake_threads();
             }
+            let channel = &mut self.engine.channel;
+            if patience.doubts(channel.segment().ranks()) && channel.shares_cpu() {
+                patience.shares();
+            }
             match patience.step() {
                 // Nobody would call the program's functions while all threads sleep.
                 Next::Sleep if self.hooks.len() + self.hooks_called > 0 => self.released(cpu::give_way),

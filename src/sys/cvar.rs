@@ -141,7 +141,7 @@ cvars! {
     glances "GLANCES" 64 1..=1000000
         "looks at the awaited rank's ring before a blocking receive goes through the queues, up to eight times as many for long messages; where ranks share CPUs the most that are tried";
     same_cpu "SAME_CPU" 1 0..=1
-        "1: where ranks share CPUs, one that waits for a rank of its own CPU gives way at once; 0: it looks a few times first";
+        "1: where ranks share CPUs, one that waits for a rank of its own CPU gives way at once, and where each should have one of its own, one that finds another on it gives way instead of polling; 0: it looks a few times first, and polls";
     gate_bias "GATE_BIAS" 1 0..=1
         "1: with MPI_THREAD_MULTIPLE the thread that initialized MPI passes without atomic instructions until another one calls MPI; 0: all threads pass alike";
     nap_yields "NAP_YIELDS" 200 0..=1000000000

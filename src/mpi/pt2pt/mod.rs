@@ -52,6 +52,8 @@ pub enum Mode {
 
 /// Tests and probes in vain, in a row, after which one gives way where ranks or threads share CPUs.
 const VAIN: u32 = 4;
+/// ... and after so many, beside one for each rank that is looked at, a look whether any shares this one's CPU unexpectedly.
+const VAIN_ALONE: u32 = 64;
 
 impl Bytes for Buffer {
     #[inline]
@@ -548,16 +550,21 @@ impl State {
 
 impl Hold<'_> {
     /// Counts tests and probes that found nothing; where ranks or threads share CPUs, gives way after a few, so
-    /// that a program that polls does not starve the rank it waits for.
+    /// that a program that polls does not starve the rank it waits for. Where they should not, it looks now and then.
     pub fn in_vain(&mut self, found: bool) {
         if found {
             self.engine.vain = 0;
             return;
         }
         self.engine.vain += 1;
-        if self.engine.vain >= VAIN && self.engine.channel.segment().lacks_cpus() {
+        let segment = self.engine.channel.segment();
+        let (crowded, ranks) = (segment.lacks_cpus(), segment.ranks());
+        let most = if crowded { VAIN } else { VAIN_ALONE + ranks };
+        if self.engine.vain >= most {
             self.engine.vain = 0;
-            self.released(cpu::give_way);
+            if crowded || self.engine.channel.shares_cpu() {
+                self.released(cpu::give_way);
+            }
         }
     }
 }
