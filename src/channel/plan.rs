@@ -110,15 +110,17 @@ impl<B: Bytes> Channel<B> {
             4 if len < one_copy_min => Way::Cells,
             4 if len < join_min => Way::Pull,
             4 => Way::Join,
-            _ if !at_home && (len as u64) < self.one_copy_shared() => Way::Cells,
+            _ if !at_home && (len as u64) < self.one_copy_shared(to) => Way::Cells,
             _ => self.learnt_way(to, (len, at_home), one_copy_min, join_min),
         }
     }
 
-    /// Bytes up to which the way is given where ranks share CPUs. Trying costs more there than any way gains: who copies, by itself or in the
-    /// kernel, takes the time from the others.
-    fn one_copy_shared(&self) -> u64 {
-        self.settings.one_copy_shared * u64::from(self.segment.oversubscribed())
+    /// Bytes up to which the way to `to` is given where ranks share CPUs. Trying costs more there than any way gains: who copies, by
+    /// itself or in the kernel, takes the time from the others. But lines that come from a core far away, past whose caches this rank
+    /// has come to write therefore, cost more.
+    fn one_copy_shared(&self, to: u32) -> u64 {
+        let near = || self.is_here(to) || !self.out[to as usize].stores.streaming();
+        self.settings.one_copy_shared * u64::from(self.segment.oversubscribed() && near())
     }
 
     /// Where learning has a choice: both sides copy what makes a chunk for each, above twice `join_min` one
@@ -210,6 +212,7 @@ mod tests {
     use super::super::{Arrival, Glance};
     use super::*;
     use crate::shm::segment::Segment;
+    use crate::shm::stores::Stores;
     use crate::sys::cma::Pace;
     use crate::sys::cvar::Settings;
     use std::sync::Arc;
@@ -248,6 +251,23 @@ mod tests {
         assert_eq!(low.way(1, 500_000, Some(at), 32_768), Way::Pull, "by length alone");
         (low.settings.way, low.settings.one_copy_shared) = (0, 0);
         assert!(ways(&mut low, 500_000).iter().any(|&way| way != Way::Cells));
+    }
+
+    #[test]
+    fn where_ranks_share_cpus_ways_to_a_core_far_away_are_learnt() {
+        let segment = Arc::new(Segment::private(2, 1).unwrap());
+        let here = cpu::current().unwrap();
+        assert!(cpu::bind(&[here as usize].into_iter().collect()));
+        let mut bytes = vec![1u8; 500_000];
+        let at = bytes.as_mut_ptr();
+        let mut low = Channel::<Plain>::join(segment.clone(), 0, Settings::read(|_| None).unwrap());
+        let mut learns = |past: bool, cpu| {
+            low.out[1].stores = if past { Stores::past() } else { Stores::plain() };
+            segment.rank(1).bell.seen_on(cpu);
+            (0..100).any(|_| low.way(1, 500_000, Some(at), 32_768) != Way::Cells)
+        };
+        assert!(!learns(false, here + 1) && !learns(true, here));
+        assert!(learns(true, here + 1));
     }
 
     #[test]

@@ -65,7 +65,6 @@ impl Stores {
     }
 
     /// Whether copies go past the caches now.
-    #[cfg(test)]
     pub fn streaming(&self) -> bool {
         self.streaming
     }
