@@ -119,7 +119,7 @@ impl<B: Bytes> Channel<B> {
     /// itself or in the kernel, takes the time from the others. But lines that come from a core far away, past whose caches this rank
     /// has come to write therefore, cost more.
     fn one_copy_shared(&self, to: u32) -> u64 {
-        let near = || self.is_here(to) || !self.out[to as usize].stores.streaming();
+        let near = || !self.out[to as usize].stores.streaming() || self.is_here(to);
         self.settings.one_copy_shared * u64::from(self.segment.oversubscribed() && near())
     }
 
@@ -209,6 +209,7 @@ impl<B: Bytes> Channel<B> {
 mod tests {
     use super::super::joint::tests::{Plain, channels};
     use super::super::outgoing::Sent;
+    use super::super::wait::tests::stay_here;
     use super::super::{Arrival, Glance};
     use super::*;
     use crate::shm::segment::Segment;
@@ -256,8 +257,7 @@ mod tests {
     #[test]
     fn where_ranks_share_cpus_ways_to_a_core_far_away_are_learnt() {
         let segment = Arc::new(Segment::private(2, 1).unwrap());
-        let here = cpu::current().unwrap();
-        assert!(cpu::bind(&[here as usize].into_iter().collect()));
+        let here = stay_here();
         let mut bytes = vec![1u8; 500_000];
         let at = bytes.as_mut_ptr();
         let mut low = Channel::<Plain>::join(segment.clone(), 0, Settings::read(|_| None).unwrap());

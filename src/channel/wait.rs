@@ -73,13 +73,13 @@ impl Patience {
     /// After a poll in vain.
     #[inline]
     pub fn step(&mut self) -> Next {
-        if self.polls_left > 0 && self.shared {
-            self.polls_left = self.polls_left.saturating_sub(POLLS_OF_YIELD);
-            return Next::Yield;
-        }
         if self.polls_left > 0 {
-            self.polls_left -= 1;
-            return Next::Poll;
+            let (next, polls) = match self.shared {
+                true => (Next::Yield, POLLS_OF_YIELD),
+                false => (Next::Poll, 1),
+            };
+            self.polls_left = self.polls_left.saturating_sub(polls);
+            return next;
         }
         if self.yields_left > 0 {
             self.yields_left -= 1;
@@ -269,9 +269,16 @@ impl Bed {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::joint::tests::channels;
     use super::*;
+
+    /// Keeps this thread on the CPU that it runs on.
+    pub fn stay_here() -> u32 {
+        let here = cpu::current().unwrap();
+        assert!(cpu::bind(&[here as usize].into_iter().collect()));
+        here
+    }
 
     #[test]
     fn patience_polls_then_yields_then_sleeps() {
@@ -311,8 +318,7 @@ mod tests {
     #[test]
     fn a_rank_counts_where_it_was_seen_last() {
         let (mut low, high) = channels();
-        let here = cpu::current().unwrap();
-        assert!(cpu::bind(&[here as usize].into_iter().collect()));
+        let here = stay_here();
         high.block.bell.seen_on(here + 1);
         assert!(!low.shares_cpu());
         high.block.bell.seen_on(here);

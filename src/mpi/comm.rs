@@ -128,6 +128,12 @@ impl Comm {
         self.group.size()
     }
 
+    /// The other ranks of the (local) group, from the one behind this one on.
+    pub fn others(&self) -> impl Iterator<Item = u32> + Clone + use<> {
+        let (rank, size) = (self.rank, self.size());
+        (1..size).map(move |step| (rank + step) % size)
+    }
+
     /// The group that `dest` and `source` arguments count in.
     #[inline]
     pub fn peers(&self) -> &Rc<Group> {

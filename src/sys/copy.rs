@@ -122,12 +122,10 @@ const PIECE: usize = 256;
 /// What goes to places with gaps is fetched at once, as much as comes in a part.
 const PART: usize = 16 << 10;
 
-/// Fetches the lines of `len` bytes for reading, without waiting for them.
+/// Fetches the lines of `len` bytes with `fetch`, which does not wait for them.
 #[inline]
-fn fetch_lines(from: *const u8, len: usize) {
-    (0..len)
-        .step_by(LINE)
-        .for_each(|at| cpu::read_later(from.wrapping_add(at)));
+fn fetch_lines(from: *const u8, len: usize, fetch: impl Fn(*const u8)) {
+    (0..len).step_by(LINE).for_each(|at| fetch(from.wrapping_add(at)));
 }
 
 /// Copies of memory that another CPU has written or read last: long ones fetch lines so many bytes before they need them (`NEARMPI_FETCH_AHEAD`;
@@ -178,7 +176,7 @@ impl Ahead {
     #[inline]
     pub fn fetch_piece(self, from: *const u8, len: usize) {
         if self.0 > 0 && len <= PIECE {
-            fetch_lines(from, len);
+            fetch_lines(from, len, cpu::read_later);
         }
     }
 
@@ -186,15 +184,14 @@ impl Ahead {
     #[inline]
     pub fn fetch_row(self, from: *const u8, len: usize) {
         if self.0 > 0 {
-            let lines = (0..len).step_by(LINE);
-            lines.for_each(|at| cpu::read_soon(from.wrapping_add(at)));
+            fetch_lines(from, len, cpu::read_soon);
         }
     }
 
     /// Fetches the first [`PART`] of `len` bytes that another CPU has written and this one is about to unpack.
     pub fn fetch(self, from: *const u8, len: usize) {
         if self.fetches(len) {
-            fetch_lines(from, len.min(PART));
+            fetch_lines(from, len.min(PART), cpu::read_later);
         }
     }
 

@@ -211,7 +211,7 @@ impl Table {
             }
         }
         if size > 2 && !crowded && !always && near >= LEAST {
-            table.prefer_messages(size, any);
+            table.adapt_to_roomy(size, any);
         }
         for &operation in Operation::ALL {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {
@@ -243,22 +243,19 @@ impl Table {
         table
     }
 
-    /// What is quicker by messages, and what isn't, where each of `size` ranks, more than two, has a CPU: what all show in a turn
-    /// is written and read by everybody at the same time, while messages go back and forth through lines that are at hand
-    /// (docs/measured.md, "Sixteen cores"). What goes in pieces is shown up to `any` bytes.
-    fn prefer_messages(&mut self, size: usize, any: usize) {
-        let others = size - 1;
-        let few = size <= FEW;
+    /// What differs where each of `size` ranks, more than two, has a CPU. What all show in a turn is written and read by everybody
+    /// at the same time; messages, which go back and forth through lines that are at hand, are quicker for some of it, and pieces for
+    /// the rest (docs/measured.md, "Sixteen cores"). What goes in pieces is shown up to `any` bytes.
+    fn adapt_to_roomy(&mut self, size: usize, any: usize) {
+        let (others, few) = (size - 1, size <= FEW);
+        // Up to so many bytes a block; more than a few ranks send all.
+        let blocks = |most: usize| if few { most * others } else { ANY };
         let send = |row: &mut Row, shown: usize, sent| {
             (row.shown, row.sent) = (row.shown.min(shown), sent);
         };
         send(&mut self.reduce_scatter, if few { ANY } else { 32 << 10 }, 1 << 20);
-        send(
-            &mut self.alltoall,
-            512 * others,
-            if few { (8 << 10) * others } else { ANY },
-        );
-        send(&mut self.scatter, 2 << 10, if few { (64 << 10) * others } else { ANY });
+        send(&mut self.alltoall, 512 * others, blocks(8 << 10));
+        send(&mut self.scatter, 2 << 10, blocks(64 << 10));
         self.allreduce.shown = any.min(1 << 20);
         self.reduce.shown = self.reduce.shown.min(512 << 10);
         self.allgather.shown = self.near;

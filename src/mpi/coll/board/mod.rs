@@ -191,8 +191,7 @@ impl<'a> Where<'a> {
 
     /// The other ranks, from the one behind this one on.
     pub fn others(&self) -> impl Iterator<Item = u32> + Clone + use<> {
-        let (rank, size) = (self.comm.rank, self.comm.size());
-        (1..size).map(move |step| (rank + step) % size)
+        self.comm.others()
     }
 }
 

@@ -193,7 +193,7 @@ impl<'a> Elements<'a> {
         to: *mut u8,
         part: impl Fn(u32) -> Part,
     ) -> Result<()> {
-        let (me, size) = (turn.rank(), turn.size());
+        let size = turn.size();
         (0..size).for_each(|rank| turn.count(hold, rank, count * self.extent));
         if size == 2 || turn.boards.segment.oversubscribed() {
             return self.reduce(hold, turn, size - 1, (first, count), to, &part);
@@ -201,7 +201,7 @@ impl<'a> Elements<'a> {
         let each = ((FETCHED / size as usize).min(BLOCK) / self.extent.max(1)).max(1);
         for done in (0..count.max(1)).step_by(each) {
             let block = (first + done, each.min(count - done));
-            for rank in (1..size).map(|step| (me + step) % size) {
+            for rank in turn.comm.others() {
                 let view = self.view(hold, turn, rank, block.0, &part)?;
                 let from = view.data.wrapping_add(block.0 * self.extent);
                 hold.engine.channel.ahead.fetch_row(from, block.1 * self.extent);
@@ -215,6 +215,11 @@ impl<'a> Elements<'a> {
     pub(super) fn reduce_whole(&self, hold: &mut Hold, turn: &Turn, last: u32) -> Result<()> {
         (0..=last).for_each(|rank| turn.count(hold, rank, self.size()));
         self.reduce(hold, turn, last, (0, self.count), self.recv, &|_| (0, 0))
+    }
+
+    /// As [`Elements::reduce_together`], all of what all show, into the receive buffer.
+    pub(super) fn reduce_all(&self, hold: &mut Hold, turn: &Turn) -> Result<()> {
+        self.reduce_together(hold, turn, (0, self.count), self.recv, |_| (0, 0))
     }
 
     /// The operand of `rank`, of which elements from `first` on are wanted: my own where it lies, unless the result
@@ -337,7 +342,7 @@ pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> 
     for elements in elements.pieces(at.near * SHARED) {
         let turn = at.exchange();
         turn.show(hold, &elements.operand())?;
-        elements.reduce_together(hold, &turn, (0, elements.count), elements.recv, |_| (0, 0))?;
+        elements.reduce_all(hold, &turn)?;
         turn.seen_all();
         turn.finish(hold);
     }

@@ -414,10 +414,7 @@ impl Started {
                 let to = elements.result(first, mine).address;
                 elements.reduce_together(hold, &turn, (first, mine), to, part)
             }
-            Task::Allreduce(reduction) => match piece(reduction) {
-                Some(elements) => elements.reduce_together(hold, &turn, (0, elements.count), elements.recv, |_| (0, 0)),
-                None => Ok(()),
-            },
+            Task::Allreduce(reduction) => piece(reduction).map_or(Ok(()), |elements| elements.reduce_all(hold, &turn)),
             Task::Reduce(Root::Rank(root), reduction) => {
                 let last = (*root == me).then_some(size - 1);
                 reduce_up_to(hold, &turn, piece(reduction), last)
