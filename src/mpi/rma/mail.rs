@@ -25,6 +25,7 @@ use crate::mpi::world::{Hold, State};
 use crate::shm::mailbox::{FAR, Mailbox, Question};
 use crate::sys::cma::Direction;
 use crate::sys::{clock, copy};
+use std::ops::Range;
 
 /// A question's first word: kind and operation as in requests by message, 16 bits each for them and for the basic, and whether
 /// the old is wanted.
@@ -105,19 +106,22 @@ impl Habit {
     }
 }
 
-/// Accesses `len` bytes of member `rank` by `ask`, which may find that the member does not answer, or by `other`, and in that case by
-/// `other` as well; whether it was by `ask`.
+/// Parts of an access, in bytes from its first one on, that the member has not done.
+type Left = Vec<Range<usize>>;
+
+/// Accesses `len` bytes of member `rank` by `ask`, which may find that the member does not answer, or by `other`, and what is left in that
+/// case by `other` as well; whether all was by `ask`.
 fn quicker(
     hold: &mut Hold,
     window: &Window,
     rank: u32,
     (updates, len): (bool, usize),
-    ask: impl FnOnce(&mut Hold, &[Mailbox]) -> Result<bool>,
-    other: impl FnOnce(&mut Hold) -> Result<()>,
+    ask: impl FnOnce(&mut Hold, &[Mailbox]) -> Result<Left>,
+    mut other: impl FnMut(&mut Hold, Range<usize>) -> Result<()>,
 ) -> Result<bool> {
     let most = hold.engine.channel.settings().window_ask_max as usize;
     let Some(mailboxes) = window.mailboxes(rank).filter(|_| len <= most && !is_crowded(hold)) else {
-        return other(hold).map(|()| false);
+        return other(hold, 0..len).map(|()| false);
     };
     let class = (len.max(64) - 1).ilog2() as usize / 2 - 2;
     let (kind, class) = (usize::from(updates), class.min(CLASSES - 1));
@@ -131,9 +135,13 @@ fn quicker(
         hold.engine.channel.wake(window.comm.group.world(rank));
     }
     let began = if timed { clock::nanoseconds() } else { 0 };
-    let asked = way == ASK && ask(hold, mailboxes)?;
-    if !asked {
-        other(hold)?;
+    let left = match way {
+        ASK => ask(hold, mailboxes)?,
+        _ => std::iter::once(0..len).collect(),
+    };
+    let asked = left.is_empty();
+    for part in left {
+        other(hold, part)?;
     }
     if timed {
         let took = clock::nanoseconds() - began;
@@ -142,7 +150,40 @@ fn quicker(
     Ok(asked)
 }
 
-/// Copies `len` bytes at address `there` of member `rank` to or from `here`, by the member, or by `other`; whether the member did.
+/// Asks for `len` bytes in pieces of `most`: while the member has one, this process has the next one. `begin` writes a question, if it gets
+/// the mailbox soon; `end` waits for the answer, and says whether the member has done it.
+fn in_pieces<S, M>(
+    state: &mut S,
+    mailboxes: &[M],
+    (len, most): (usize, usize),
+    mut begin: impl FnMut(&mut S, &M, Range<usize>) -> bool,
+    mut end: impl FnMut(&mut S, &M, Range<usize>) -> Result<bool>,
+) -> Result<Left> {
+    let pieces = len.div_ceil(most);
+    let piece = |index: usize| index * most..len.min((index + 1) * most);
+    let mailbox = |index: usize| &mailboxes[index % mailboxes.len()];
+    let (mut begun, mut ended, mut left) = (0, 0, Left::new());
+    let mut all = true;
+    while ended < pieces {
+        if all && begun < pieces.min(ended + mailboxes.len()) {
+            all = begin(state, mailbox(begun), piece(begun));
+            begun += usize::from(all);
+        } else if ended < begun {
+            if !end(state, mailbox(ended), piece(ended))? {
+                all = false;
+                left.push(piece(ended));
+            }
+            ended += 1;
+        } else {
+            left.push(piece(ended).start..len);
+            break;
+        }
+    }
+    Ok(left)
+}
+
+/// Copies `len` bytes at address `there` of member `rank` to or from `here`, by the member, or by `other`, all of them; whether the
+/// member did.
 ///
 /// # Safety
 /// So many bytes are at `here`, for a read to write to.
@@ -155,57 +196,42 @@ pub(super) unsafe fn transfer(
     (rank, there): (u32, u64),
     direction: Direction,
     (here, len): (*mut u8, usize),
-    other: impl FnOnce(&mut Hold) -> Result<()>,
+    mut other: impl FnMut(&mut Hold) -> Result<()>,
 ) -> Result<bool> {
-    let pieces = len.div_ceil(FAR);
-    let piece = |index: usize| (index * FAR, FAR.min(len - index * FAR));
-    let begin = |hold: &mut Hold, mailbox: &Mailbox, index| {
-        let (start, len) = piece(index);
-        let Some(bytes) = mailbox.bytes(len).filter(|_| soon(hold, || mailbox.take())) else {
+    let begin = |hold: &mut Hold, mailbox: &Mailbox, piece: Range<usize>| {
+        let Some(bytes) = mailbox.bytes(piece.len()).filter(|_| soon(hold, || mailbox.take())) else {
             return false;
         };
         if direction == Direction::Write {
             // SAFETY: the caller's promise; the mailbox, which is taken, has room.
-            unsafe { copy::bytes(here.wrapping_add(start), bytes, len) };
+            unsafe { copy::bytes(here.wrapping_add(piece.start), bytes, piece.len()) };
         }
         let kind = if direction == Direction::Write { WRITE } else { READ };
-        mailbox.ask([kind, there.wrapping_add(start as u64), len as u64]);
+        mailbox.ask([kind, there.wrapping_add(piece.start as u64), piece.len() as u64]);
         true
     };
-    let end = |hold: &mut Hold, mailbox: &Mailbox, index| {
+    let end = |hold: &mut Hold, mailbox: &Mailbox, piece: Range<usize>| {
         if !answered(hold, window, rank, mailbox)? {
             return Ok(false);
         }
-        let (start, len) = piece(index);
         if direction == Direction::Read
-            && let Some(bytes) = mailbox.bytes(len)
+            && let Some(bytes) = mailbox.bytes(piece.len())
         {
             // SAFETY: as above.
-            unsafe { copy::bytes(bytes, here.wrapping_add(start), len) };
+            unsafe { copy::bytes(bytes, here.wrapping_add(piece.start), piece.len()) };
         }
         mailbox.leave();
         Ok(true)
     };
     let ask = |hold: &mut Hold, mailboxes: &[Mailbox]| {
-        // While the member has one piece, this process has the next one.
-        let (mut begun, mut ended, mut all) = (0, 0, true);
-        while ended < pieces {
-            if all && begun < pieces.min(ended + mailboxes.len()) {
-                all = begin(hold, &mailboxes[begun % mailboxes.len()], begun);
-                begun += usize::from(all);
-            } else if ended < begun {
-                all &= end(hold, &mailboxes[ended % mailboxes.len()], ended)?;
-                ended += 1;
-            } else {
-                break;
-            }
-        }
-        Ok(all)
+        let left = in_pieces(hold, mailboxes, (len, FAR), begin, end)?;
+        Ok(left.first().map(|_| 0..len).into_iter().collect())
     };
-    quicker(hold, window, rank, (false, len), ask, other)
+    quicker(hold, window, rank, (false, len), ask, |hold, _| other(hold))
 }
 
-/// Changes the elements of `run` in the memory of member `rank` by those `here`, by the member, or by `other`; whether the member did.
+/// Changes the elements of `run` in the memory of member `rank` by those `here`, by the member, or by `other`, which is told the bytes
+/// of the run that the member has not changed; whether the member changed all.
 ///
 /// # Safety
 /// Elements without gaps lie at each address in `here` that is not null, and nothing overlaps.
@@ -218,35 +244,43 @@ pub(super) unsafe fn update(
     (rank, run): (u32, &Run),
     (what, basic): (Change, &Basic),
     here: &Here,
-    other: impl FnOnce(&mut Hold) -> Result<()>,
+    other: impl FnMut(&mut Hold, Range<usize>) -> Result<()>,
 ) -> Result<bool> {
     let len = run.count * basic.size;
     let number = index(basic.handle).unwrap_or_default() as u64;
     let wanted = if here.result.is_null() { 0 } else { WANTED };
     let operands = [here.origin, here.compare];
-    let ask = |hold: &mut Hold, mailboxes: &[Mailbox]| {
-        let mailbox = &mailboxes[0];
-        let room = room(what, wanted > 0, len).and_then(|room| mailbox.bytes(room));
-        let Some(room) = room.filter(|_| soon(hold, || mailbox.take())) else {
-            return Ok(false);
+    let begin = |hold: &mut Hold, mailbox: &Mailbox, piece: Range<usize>| {
+        let room = room(what, wanted > 0, piece.len()).and_then(|room| mailbox.bytes(room));
+        let Some(mut at) = room.filter(|_| soon(hold, || mailbox.take())) else {
+            return false;
         };
-        let mut at = room;
         for operand in operands.into_iter().take(what.operands()) {
             // SAFETY: the caller's promise; the mailbox, which is taken, has room for all.
-            unsafe { copy::bytes(operand, at, len) };
-            at = at.wrapping_add(len);
+            unsafe { copy::bytes(operand.wrapping_add(piece.start), at, piece.len()) };
+            at = at.wrapping_add(piece.len());
         }
-        mailbox.ask([what.word() | number << BASIC | wanted, run.address, run.count as u64]);
+        let address = run.address.wrapping_add(piece.start as u64);
+        let count = piece.len() / basic.size;
+        mailbox.ask([what.word() | number << BASIC | wanted, address, count as u64]);
+        true
+    };
+    let end = |hold: &mut Hold, mailbox: &Mailbox, piece: Range<usize>| {
         if !answered(hold, window, rank, mailbox)? {
             return Ok(false);
         }
-        if wanted > 0 {
+        let room = room(what, wanted > 0, piece.len()).and_then(|room| mailbox.bytes(room));
+        if let Some(room) = room.filter(|_| wanted > 0) {
+            let old = room.wrapping_add(what.operands() * piece.len());
             // SAFETY: as above.
-            unsafe { copy::bytes(at, here.result, len) };
+            unsafe { copy::bytes(old, here.result.wrapping_add(piece.start), piece.len()) };
         }
         mailbox.leave();
         Ok(true)
     };
+    let rows = what.operands() + usize::from(wanted > 0);
+    let most = FAR / rows.max(1) / basic.size * basic.size;
+    let ask = |hold: &mut Hold, mailboxes: &[Mailbox]| in_pieces(hold, mailboxes, (len, most), begin, end);
     quicker(hold, window, rank, (true, len), ask, other)
 }
 
@@ -383,5 +417,41 @@ mod tests {
         assert!(run(100, [500, 3000]) > 95);
         assert!(run(2000, [5000, 3000]) < 200, "the member does something else");
         assert!(run(20_000, [500, 3000]) > 10_000, "and waits again");
+    }
+    #[test]
+    fn a_piece_is_done_once_or_left_and_the_next_one_is_asked_for_before() {
+        // Of ten pieces this one is not taken, or not done; what has been begun and ended by then, and what is left.
+        let run = |not_taken: usize, not_done: usize| {
+            let mut seen = Vec::new();
+            let begin = |seen: &mut Vec<(char, usize, usize)>, &mailbox: &usize, piece: Range<usize>| {
+                let takes = piece.start / 10 != not_taken;
+                if takes {
+                    seen.push(('b', mailbox, piece.start));
+                }
+                takes
+            };
+            let end = |seen: &mut Vec<_>, &mailbox: &usize, piece: Range<usize>| {
+                seen.push(('e', mailbox, piece.start));
+                Ok(piece.start / 10 != not_done)
+            };
+            let left = in_pieces(&mut seen, &[0, 1], (95, 10), begin, end).unwrap();
+            let left: Vec<_> = left.iter().map(|part| (part.start, part.end)).collect();
+            let began = seen.iter().filter(|seen| seen.0 == 'b').count();
+            assert_eq!(2 * began, seen.len(), "all that is begun is ended");
+            (seen, began, left)
+        };
+        let (seen, began, left) = run(99, 99);
+        assert_eq!((began, left), (10, vec![]));
+        assert_eq!(seen[..4], [('b', 0, 0), ('b', 1, 10), ('e', 0, 0), ('b', 0, 20)]);
+        for (not_taken, not_done, began, left) in [
+            (0, 99, 0, vec![(0, 95)]),
+            (3, 99, 3, vec![(30, 95)]),
+            (99, 0, 2, vec![(0, 10), (20, 95)]),
+            (99, 8, 10, vec![(80, 90)]),
+            (99, 9, 10, vec![(90, 95)]),
+        ] {
+            let (_, did, rest) = run(not_taken, not_done);
+            assert_eq!((did, rest), (began, left), "{not_taken} {not_done}");
+        }
     }
 }

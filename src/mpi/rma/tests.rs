@@ -217,24 +217,40 @@ fn a_member_that_waits_does_what_its_mailbox_asks_and_refuses_what_makes_no_sens
                     old.as_mut_ptr().cast()
                 },
             };
-            let (address, count) = (there + 8 * at as u64, words.len());
-            let run = Run { address, count };
-            // SAFETY: so many words lie at each address.
-            while !unsafe { mail::update(hold, &window, (1, &run), (what, basic), &here, |_| Ok(())) }.unwrap() {}
+            // What the member has not changed is asked for again, and nothing else.
+            let mut left: Vec<_> = std::iter::once(0..words.len() * 8).collect();
+            while let Some(part) = left.pop() {
+                let run = Run {
+                    address: there + 8 * at as u64 + part.start as u64,
+                    count: part.len() / 8,
+                };
+                let others = left.len();
+                let skip = |at: *const u8| at.wrapping_add(if at.is_null() { 0 } else { part.start });
+                let here = Here {
+                    origin: skip(here.origin),
+                    compare: skip(here.compare),
+                    result: skip(here.result).cast_mut(),
+                };
+                // SAFETY: so many words lie at each address.
+                let asked = unsafe {
+                    mail::update(hold, &window, (1, &run), (what, basic), &here, |_, bytes| {
+                        left.push(part.start + bytes.start..part.start + bytes.end);
+                        Ok(())
+                    })
+                };
+                assert_eq!(asked.unwrap(), left.len() == others);
+            }
         };
         let twice: Vec<i64> = (0..N as i64).map(|index| 2 * index).collect();
-        for (start, count) in [
-            (0, 1),
-            (1, 2),
-            (3, 997),
-            (1000, 1024),
-            (2024, 2048),
-            (4072, 2048),
-            (6120, 2048),
-            (8168, 1832),
+        for (start, count, wanted) in [
+            (0, 1, true),
+            (1, 2, true),
+            (3, 997, true),
+            (1000, 5000, true),
+            (6000, 4000, false),
         ] {
             let operand = &twice[start..][..count];
-            let mut old = vec![-1; if count <= 1024 { count } else { 0 }];
+            let mut old = vec![-1; if wanted { count } else { 0 }];
             change(Change::Combine(Builtin::Sum), operand, &[], &mut old, start);
             assert!(
                 (start as i64..).zip(&old).all(|(index, &word)| word == index),

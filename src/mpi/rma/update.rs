@@ -10,7 +10,7 @@ use super::epoch::{access, updating};
 use super::serve::{self, Request};
 use super::short::Here;
 use super::transfer::{refused, same_length, stretches};
-use super::{Target, Way, Window, mail};
+use super::{Target, Way, Window, buffer_at, mail};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::datatype::Datatype;
@@ -21,6 +21,7 @@ use crate::mpi::op::{Function, Op};
 use crate::mpi::world::Hold;
 use crate::sys::cma::{self, Direction};
 use crate::sys::copy;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Bytes of elements combined in one turn; of more the turns of others may come in between.
@@ -123,6 +124,18 @@ struct Operands<'a> {
     result: Option<&'a Buffer>,
 }
 
+impl Operands<'_> {
+    /// Where they lie, if each lies in a row.
+    fn in_a_row(&self) -> Option<Here> {
+        let at = |buffer: Option<&Buffer>| buffer.map_or(Some(std::ptr::null_mut()), Buffer::in_a_row);
+        Some(Here {
+            origin: at(self.first)?,
+            compare: at(self.second)?,
+            result: at(self.result)?,
+        })
+    }
+}
+
 fn change(hold: &mut Hold, window: &Window, all: &Operands, target: &Target, what: Change) -> Result<()> {
     let offset = window.locate(target)?;
     if target.is_empty() {
@@ -133,13 +146,47 @@ fn change(hold: &mut Hold, window: &Window, all: &Operands, target: &Target, wha
         Way::Here(base) => base as u64,
         Way::Process(_, base) | Way::Served(base) => base,
     };
+    let (size, elements) = (all.basic.size, target.len() / all.basic.size);
     let first = base.wrapping_add_signed(offset as i64);
-    let (size, extent) = (all.basic.size, all.basic.extent);
-    let (elements, step) = (target.len() / size, (TURN / extent).max(1));
-    let mut rows = Rows::new(step.min(elements) * extent);
+    let there = buffer_at(base as *mut u8, offset, target);
+    let plain = all.basic.is_contiguous() && there.is_in_a_row() && !matches!(way, Way::Here(_));
+    let asked = match all.in_a_row().filter(|_| plain) {
+        Some(here) => {
+            let run = Run {
+                address: there.address as u64,
+                count: elements,
+            };
+            let rest = |hold: &mut Hold, bytes: Range<usize>| {
+                let elements = bytes.start / size..bytes.end / size;
+                in_turns(hold, window, all, (target, first), (way, false), what, elements).map(drop)
+            };
+            // SAFETY: the program owns the buffers, which have as many elements as the run, and that is not here.
+            unsafe { mail::update(hold, window, (target.rank, &run), (what, all.basic), &here, rest)? }
+        }
+        None => in_turns(hold, window, all, (target, first), (way, true), what, 0..elements)?,
+    };
+    let (there, back) = (all.first.map_or(0, Buffer::len), all.result.map_or(0, Buffer::len));
+    window.count(hold, (way, asked), target.rank, there, back);
+    Ok(())
+}
+
+/// Changes these elements of the target, whose first element of its datatype lies at `first`, by rows of them that are made for each turn;
+/// the member is asked first if it `may_ask`. Whether the member did the last turn.
+fn in_turns(
+    hold: &mut Hold,
+    window: &Window,
+    all: &Operands,
+    (target, first): (&Target, u64),
+    (way, may_ask): (Way, bool),
+    what: Change,
+    elements: Range<usize>,
+) -> Result<bool> {
+    let extent = all.basic.extent;
+    let step = (TURN / extent).max(1);
+    let mut rows = Rows::new(step.min(elements.len()) * extent);
     let mut asked = false;
-    for start in (0..elements).step_by(step) {
-        let count = step.min(elements - start);
+    for start in elements.clone().step_by(step) {
+        let count = step.min(elements.end - start);
         let runs = runs(target, all.basic, first, start, count);
         // SAFETY: the buffers have `count` elements from `start` on, and the rows room for them.
         unsafe {
@@ -180,18 +227,17 @@ fn change(hold: &mut Hold, window: &Window, all: &Operands, target: &Target, wha
         };
         let change = (what, all.basic);
         asked = match (way, &runs[..]) {
-            (Way::Process(..) | Way::Served(_), [run]) if all.basic.is_contiguous() => {
+            (Way::Process(..) | Way::Served(_), [run]) if may_ask && all.basic.is_contiguous() => {
+                // A turn is one question, so it is all or nothing.
                 // SAFETY: the rows hold as many elements as the run, which is not here.
-                unsafe { mail::update(hold, window, (target.rank, run), change, &here, other)? }
+                unsafe { mail::update(hold, window, (target.rank, run), change, &here, |hold, _| other(hold))? }
             }
             _ => other(hold).map(|()| false)?,
         };
         // SAFETY: as for loading.
         unsafe { rows.store(all.result, all.basic, start, count) };
     }
-    let (there, back) = (all.first.map_or(0, Buffer::len), all.result.map_or(0, Buffer::len));
-    window.count(hold, (way, asked), target.rank, there, back);
-    Ok(())
+    Ok(asked)
 }
 
 /// The one predefined datatype that the target is made of.
