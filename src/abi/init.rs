@@ -204,6 +204,9 @@ fn settle(segment: &Segment, rank: u32, settings: &mut Settings) -> std::result:
             others.join(", ")
         ));
     }
+    if settings.cpus > 0 {
+        segment.count_on(settings.cpus as u32);
+    }
     Ok(())
 }
 

@@ -134,6 +134,8 @@ cvars! {
         "cells announced by one control message";
     credit_fraction "CREDIT_FRACTION" 4 1..=64
         "a receiver returns ring credits each time this fraction of the ring is consumed";
+    cpus "CPUS" 0 0..=1048576 job
+        "CPUs that the job counts on: with fewer than ranks, waiting ranks give way to each other at once, else each polls as if one were its own; 0: as many as the kernel lets it use";
     spin "SPIN" 20000 0..=1000000000
         "polls before a waiting rank begins to yield, when every rank has a CPU";
     spin_shared "SPIN_SHARED" 2 0..=1000000000

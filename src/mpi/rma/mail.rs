@@ -418,6 +418,7 @@ mod tests {
         assert!(run(2000, [5000, 3000]) < 200, "the member does something else");
         assert!(run(20_000, [500, 3000]) > 10_000, "and waits again");
     }
+
     #[test]
     fn a_piece_is_done_once_or_left_and_the_next_one_is_asked_for_before() {
         // Of ten pieces this one is not taken, or not done; what has been begun and ended by then, and what is left.

@@ -43,7 +43,13 @@ impl Segment {
         self.header().number.load(Ordering::Relaxed)
     }
 
-    /// CPUs of the job.
+    /// The job counts on `cpus` CPUs, whatever was counted when its memory was made. All ranks say the same, each before it does
+    /// anything that depends on it.
+    pub fn count_on(&self, cpus: u32) {
+        self.header().cpus.store(cpus, Ordering::Relaxed);
+    }
+
+    /// CPUs that the job counts on.
     pub fn cpus(&self) -> u32 {
         self.header().cpus.load(Ordering::Relaxed)
     }
@@ -82,6 +88,9 @@ mod tests {
         assert!(!segment.lacks_cpus());
         segment.add_thread();
         assert!(segment.lacks_cpus() && !segment.oversubscribed() && !segment.is_damaged());
-        assert!(Segment::private(2, 1).unwrap().lacks_cpus());
+        let crowded = Segment::private(2, 1).unwrap();
+        assert!(crowded.lacks_cpus() && crowded.oversubscribed());
+        crowded.count_on(2);
+        assert!(!crowded.lacks_cpus() && !crowded.oversubscribed());
     }
 }
