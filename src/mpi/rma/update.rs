@@ -228,7 +228,7 @@ fn in_turns(
         let change = (what, all.basic);
         asked = match (way, &runs[..]) {
             (Way::Process(..) | Way::Served(_), [run]) if may_ask && all.basic.is_contiguous() => {
-                // A turn is one question, so it is all or nothing.
+                // A turn is one piece (`TURN` of operands and as much of what was there fill a mailbox), so all of it is left or nothing.
                 // SAFETY: the rows hold as many elements as the run, which is not here.
                 unsafe { mail::update(hold, window, (target.rank, run), change, &here, |hold, _| other(hold))? }
             }
