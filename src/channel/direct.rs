@@ -121,6 +121,12 @@ impl<B: Bytes> Channel<B> {
         (!self.homes.range.is_empty()).then(|| self.homes.range.clone())
     }
 
+    /// Whether `len` bytes at `at` lie where other ranks may map them.
+    #[inline]
+    pub fn is_home(&self, at: *const u8, len: usize) -> bool {
+        self.homes.has(at, len)
+    }
+
     /// Where `len` bytes at `address` of `peer`'s memory can be reached; `None`: nowhere.
     pub fn reach_memory(&mut self, peer: u32, address: u64, len: usize) -> Option<There> {
         if let Some(at) = self.mapped(peer, address, len) {
@@ -130,7 +136,7 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Where this process sees those bytes, if they lie in the peer's home.
-    fn mapped(&mut self, peer: u32, address: u64, len: usize) -> Option<*mut u8> {
+    pub fn mapped(&mut self, peer: u32, address: u64, len: usize) -> Option<*mut u8> {
         let block = self.segment.rank(peer);
         let base = block.home.load(Ordering::Acquire);
         if base == 0 || self.settings.direct_min == 0 {

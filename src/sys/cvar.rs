@@ -170,6 +170,8 @@ cvars! {
         "1: what two ranks with a CPU each show each other at the same time and is too long for a slot lies in memory that they swap, or pass to each other in nonblocking operations: each writes where it has just read; 0: in memory of its own";
     board_one_copy "BOARD_ONE_COPY" 1 0..=2 job
         "longer data of a blocking collective are copied once by whoever needs them: 0: never; 1: where that has proved quicker (nearmpi-info --collectives); 2: always";
+    board_lend "BOARD_LEND" 2048 0..=1073741824
+        "bytes from which what a rank with a CPU of its own shows on a board is not copied if it lies in memory that other ranks map (NEARMPI_DIRECT_MIN): they read it there, and it waits until they have; 0: all is copied";
     board_doubling "BOARD_DOUBLING" 8 0..=32768 job
         "ranks, each with a CPU, from which an allreduce of 3072 bytes of all ranks together, and up to 1024 of each, goes by boards in exchanges at doubling distances; with more than twice as many ranks shorter ones and barriers too; 0: all look at all";
     share_min "SHARE_MIN" 2048 0..=1073741824 job

@@ -5,7 +5,7 @@ use super::args::{Blocks, Data, Places, Reduction, Root, reduction_signature};
 use super::board::doubling::{self, DOUBLED};
 use super::board::reductions::{self, Elements};
 use super::board::started::{self, Plan};
-use super::board::{self, AT_ONCE, Boards, Learns, Where, kept, long, long_reductions, moves, varying};
+use super::board::{self, AT_ONCE, Boards, Learns, Where, kept, long, long_reductions, moves, shares, varying};
 use super::choice::{Case, Row};
 use super::machine::{self, Operation};
 use super::neighbor::{self, Neighbors, Outgoing};
@@ -143,6 +143,7 @@ pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
     if let Some(boards) = board::of(hold, comm) {
         hold.check_peer(comm, Plane::Collective, None)?;
         if let Some(outcome) = on_boards(hold, comm, boards, &task) {
+            let outcome = outcome.and_then(|()| boards.take_back(hold, comm));
             return outcome.inspect_err(|_| boards.give_up(hold, comm));
         }
     }
@@ -265,7 +266,7 @@ pub fn barrier_at_once(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {
 pub fn bcast_at_once(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8, usize)) -> Option<Result<()>> {
     let boards = at_once(hold, comm)?;
     let near = boards.table.least;
-    if row.1 == 0 || row.1 > near.min(boards.table.bcast.shown) {
+    if row.1 == 0 || row.1 > near.min(boards.table.bcast.shown) || boards.may_lend(hold, row.0, row.1) {
         return None;
     }
     let at = Where {
@@ -383,7 +384,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     Some(doubling::allreduce(hold, at(signature), &elements))
                 }
                 len if (size > 2 && len > near) || (len >= table.share && reduction.count >= size) => {
-                    Some(reductions::allreduce_shared(hold, at(signature), &elements))
+                    Some(shares::allreduce_shared(hold, at(signature), &elements))
                 }
                 _ => Some(reductions::allreduce(hold, at(signature), &elements)),
             }
@@ -399,6 +400,9 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 len if len > table.reduce.shown && size == 2 => {
                     let at = passed_once(passing(signature, len), What::Reduce, len);
                     Some(long_reductions::reduce_learnt(hold, at, *root, &elements))
+                }
+                len if len >= table.reduce_share && reduction.count >= size => {
+                    Some(shares::reduce_shared(hold, at(signature), *root, &elements))
                 }
                 len => Some(reductions::reduce(hold, passing(signature, len), *root, &elements)),
             }

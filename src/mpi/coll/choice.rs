@@ -98,6 +98,8 @@ pub struct Table {
     pub doubling: usize,
     /// Bytes from which each rank reduces its share of an allreduce.
     pub share: usize,
+    /// The same of a reduction to a root.
+    pub reduce_share: usize,
     /// `MPI_Bcast`, in pieces.
     pub bcast: Row,
     /// `MPI_Reduce`, in pieces; of two ranks learnt.
@@ -174,6 +176,7 @@ impl Table {
                 (_, true) => settings.share_min.saturating_mul(16) as usize,
                 (_, false) => settings.share_min as usize,
             },
+            reduce_share: ANY,
             // Where each rank has a CPU, two can copy by messages.
             bcast: row(if crowded { any } else { short }, always),
             reduce: row(reduced(short.saturating_mul(4).min(any)), always),
@@ -211,7 +214,7 @@ impl Table {
             }
         }
         if size > 2 && !crowded && !always && near >= LEAST {
-            table.adapt_to_roomy(size, any);
+            table.adapt_to_roomy(size, any, once);
         }
         for &operation in Operation::ALL {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {
@@ -246,20 +249,30 @@ impl Table {
     /// What differs where each of `size` ranks, more than two, has a CPU. What all show in a turn is written and read by everybody
     /// at the same time; messages, which go back and forth through lines that are at hand, are quicker for some of it, and pieces for
     /// the rest (docs/measured.md, "Sixteen cores"). What goes in pieces is shown up to `any` bytes.
-    fn adapt_to_roomy(&mut self, size: usize, any: usize) {
+    fn adapt_to_roomy(&mut self, size: usize, any: usize, once: bool) {
         let (others, few) = (size - 1, size <= FEW);
-        // Up to so many bytes a block; more than a few ranks send all.
-        let blocks = |most: usize| if few { most * others } else { ANY };
         let send = |row: &mut Row, shown: usize, sent| {
             (row.shown, row.sent) = (row.shown.min(shown), sent);
         };
-        send(&mut self.reduce_scatter, if few { ANY } else { 32 << 10 }, 1 << 20);
-        send(&mut self.alltoall, 512 * others, blocks(8 << 10));
-        send(&mut self.scatter, 2 << 10, blocks(64 << 10));
-        self.allreduce.shown = any.min(1 << 20);
+        match few {
+            true => send(&mut self.reduce_scatter, ANY, 0),
+            false => send(&mut self.reduce_scatter, 32 << 10, AT_ONCE),
+        }
+        send(
+            &mut self.alltoall,
+            512 * others,
+            if few { (8 << 10) * others } else { ANY },
+        );
+        send(&mut self.scatter, 2 << 10, (32 << 10) * others);
+        self.allreduce.shown = any.min(if once { AT_ONCE } else { 1 << 20 });
         self.reduce.shown = self.reduce.shown.min(512 << 10);
         self.allgather.shown = self.near;
         if size > 4 {
+            // A root that reduces all is the last to be through, by far.
+            self.reduce_share = 8 << 10;
+            if once {
+                (self.reduce.shown, self.reduce.offered) = (self.reduce.shown.min(AT_ONCE), ANY);
+            }
             (self.allgather.shown, self.allgather.learnt) = (any, 0);
             (self.bcast.shown, self.bcast.learnt) = (any, 0);
             let scanned = if few { 1 << 10 } else { 128 };
@@ -431,7 +444,16 @@ mod tests {
     #[test]
     fn ranks_with_a_cpu_each_copy_long_data_once_and_those_that_share_cpus_take_pieces() {
         let (roomy, crowded) = (table(&[], false, 4), table(&[], true, 4));
-        assert_eq!(ways(roomy.allreduce), [1 << 20, 0, 0, ANY]);
+        assert_eq!(ways(roomy.allreduce), [1 << 18, 0, 0, ANY]);
+        let eight = table(&[], false, 8);
+        assert_eq!((ways(eight.reduce), eight.reduce_share), ([1 << 18, 0, 0, ANY], 8192));
+        assert_eq!((ways(roomy.reduce), roomy.reduce_share), ([1 << 19, 0, 0, 0], ANY));
+        assert_eq!(ways(eight.reduce_scatter), [1 << 18, 0, 0, ANY]);
+        let uncopied = table(&[("NEARMPI_ONE_COPY", "0")], false, 8);
+        assert_eq!(
+            (ways(uncopied.allreduce), ways(uncopied.reduce)),
+            ([1 << 20, 0, 0, 0], [1 << 19, 0, 0, 0])
+        );
         assert_eq!(ways(roomy.allgather), [1 << 16, 0, 1 << 18, ANY]);
         for row in [crowded.allreduce, crowded.allgather] {
             assert_eq!(ways(row), [ANY, 0, 0, 0]);
@@ -453,7 +475,7 @@ mod tests {
         let (two, three) = (table(&[], false, 2), table(&[], false, 3));
         assert_eq!((two.share, three.share, table(&[], true, 4).share), (ANY, 2048, 32768));
         assert_eq!(table(&[], true, 2).share, 1 << 18);
-        assert_eq!((two.allreduce.shown, three.allreduce.shown), (ANY, 1 << 20));
+        assert_eq!((two.allreduce.shown, three.allreduce.shown), (ANY, 1 << 18));
         let both = |row: Row| (row.shown, row.learnt);
         assert_eq!((both(two.reduce), both(three.reduce)), ((1 << 14, ANY), (1 << 19, 0)));
         assert_eq!((both(two.scan), both(three.scan)), ((1 << 14, ANY), (1 << 18, 0)));
@@ -475,8 +497,8 @@ mod tests {
         assert_eq!([four, eight, nine].map(|table| table.wide), [1 << 16, 1 << 16, 1 << 15]);
         assert_eq!(ways(eight.allgather), [ANY, 0, 0, ANY]);
         let sent = |table: Table| [table.reduce_scatter.shown, table.alltoall.sent, table.scatter.sent];
-        assert_eq!(sent(eight), [256 << 10, 56 << 10, 448 << 10]);
-        assert_eq!(sent(nine), [32 << 10, ANY, ANY]);
+        assert_eq!(sent(eight), [256 << 10, 56 << 10, 224 << 10]);
+        assert_eq!(sent(nine), [32 << 10, ANY, 256 << 10]);
         assert_eq!(table(&[], true, 9).wide, 256 << 10);
     }
 
@@ -564,7 +586,7 @@ mod tests {
         assert_eq!(rule(true, 8, Operation::Bcast), "bcast@8 crowded: shown");
         assert_eq!(
             rule(false, 16, Operation::Allreduce),
-            "allreduce@16 roomy: shown<=1M offered"
+            "allreduce@16 roomy: shown<=256K offered"
         );
         assert_eq!(
             rule(false, 16, Operation::Alltoall),

@@ -124,7 +124,9 @@ fn by_boards<'a>(
         near: board::MOST,
         learns: None,
     };
-    operation(hold, at).inspect_err(|_| boards.give_up(hold, comm))
+    operation(hold, at)
+        .and_then(|()| boards.take_back(hold, comm))
+        .inspect_err(|_| boards.give_up(hold, comm))
 }
 
 fn run_on_bytes(

@@ -3,6 +3,7 @@
 
 use super::Boards;
 use super::learnt::Paces;
+use super::lent::Samples;
 use super::started::Open;
 use crate::shm::board::{Board, Place, SCRATCH, TRAYS};
 use crate::shm::sync::Ordering;
@@ -32,6 +33,10 @@ pub struct Desk {
     pub started: Vec<Open>,
     /// Room for blocks on their way through the cache; whoever uses it takes it and brings it back.
     pub blocks: Vec<u8>,
+    /// Copies of what others lend, where this rank cannot map it, until the call is over.
+    pub borrowed: Vec<Vec<u8>>,
+    /// What was in the buffers that this rank has shown.
+    pub samples: Samples,
     /// How long it takes to read other ranks' memory.
     pub paces: Paces,
 }

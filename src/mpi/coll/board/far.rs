@@ -153,7 +153,10 @@ impl<'a> Turn<'a> {
 
     /// Ends the turn and waits until the readers of `offer` are through with it too, or get what they want by
     /// messages: the requests of those.
-    fn serve(&self, hold: &mut Hold, offer: &Offer) -> Result<Vec<RequestKey>> {
+    ///
+    /// # Errors
+    /// What makes progress impossible.
+    pub(super) fn serve(&self, hold: &mut Hold, offer: &Offer) -> Result<Vec<RequestKey>> {
         self.finish(hold);
         let mut requests = Vec::new();
         if offer.served.replace(true) {
@@ -192,7 +195,11 @@ impl<'a> Turn<'a> {
     }
 }
 
-fn wait_all(hold: &mut Hold, requests: Vec<RequestKey>) -> Result<()> {
+/// Waits for what is sent because others cannot read it.
+///
+/// # Errors
+/// What makes progress impossible.
+pub(super) fn wait_all(hold: &mut Hold, requests: Vec<RequestKey>) -> Result<()> {
     requests
         .into_iter()
         .try_for_each(|request| pt2pt::wait(hold, request).map(drop))
@@ -293,6 +300,11 @@ impl<'t, 'a> Reader<'t, 'a> {
             }
             self.ask(hold)?;
         }
+    }
+
+    /// Whether the data come by messages, or were kept: this rank has found that it cannot read another's memory.
+    pub fn has_asked(&self) -> bool {
+        self.sources.iter().flatten().any(|source| source.kept.is_some())
     }
 
     /// From now on the time of reading is taken, for the owners of the data: [`Reader::tell`].

@@ -13,6 +13,7 @@ use super::sheet::Sheet;
 use super::{ENTRY, LONGEST, Learns, Turn, Where};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Blocks;
+use crate::mpi::coll::machine;
 use crate::mpi::comm::Plane;
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::{self, Mode};
@@ -29,7 +30,7 @@ impl<'a> Where<'a> {
         buffer: &Buffer,
         readers: impl Iterator<Item = u32>,
     ) -> Result<Option<Offer>> {
-        if buffer.len() <= self.near {
+        if buffer.len() <= self.near && !self.boards.lends(hold, buffer, (0, buffer.len())) {
             self.timed(buffer.len(), || turn.show(hold, buffer))?;
             return Ok(None);
         }
@@ -51,7 +52,11 @@ impl<'a> Where<'a> {
         // Blocks begin with a line: copies that do not are slower.
         let table = (ranks as usize * ENTRY).next_multiple_of(LINE);
         let total = blocks.len_but(self.comm.rank, ranks);
-        if total > self.near || total + table > LONGEST {
+        let first = blocks.buffer(0);
+        if total > self.near
+            || total + table > LONGEST
+            || (!copied && self.boards.lends(hold, &first, (0, first.len())))
+        {
             let offer = Offer::blocks(blocks, ranks, copied, self.others());
             turn.offer(hold, &offer)?;
             return Ok(Some(offer));
@@ -72,6 +77,21 @@ impl<'a> Where<'a> {
         };
         self.timed(total, || turn.show_with(hold, table + total, show))?;
         Ok(None)
+    }
+
+    /// Waits, if the root offers its data and each rank has a CPU, until the rank [`READERS`] before this one has what it wants: the
+    /// more ranks read one's memory at a time, the longer the kernel takes for each page.
+    fn wait_in_line(&self, hold: &mut Hold, turn: &Turn, root: u32) -> Result<()> {
+        let (me, size) = (self.comm.rank, self.comm.size());
+        if (me + size - root) % size <= READERS
+            || machine::is_crowded(hold)
+            || turn.see(hold, root, None)?.far.is_none()
+        {
+            return Ok(());
+        }
+        let before = (me + size - READERS) % size;
+        self.boards
+            .wait_for(hold, before as usize, turn.number, true, (self.comm, turn.tag))
     }
 
     /// Shows `len` bytes, and takes the time if it counts.
@@ -155,6 +175,9 @@ pub(super) const AFTER: u64 = 220;
 /// ... where the second goes beside the first of the next piece.
 const BESIDE: u64 = 120;
 
+/// Ranks that copy their blocks out of one's memory at a time, of a scatter.
+const READERS: u32 = 2;
+
 /// Bytes of a block above which it is not read by the root alone: as a message both copy it.
 const ALONE: usize = 32 << 10;
 
@@ -179,6 +202,9 @@ pub fn bcast(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()>
 /// As [`bcast`].
 pub fn bcast_learnt(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()> {
     if at.comm.rank == root {
+        if at.boards.lends(hold, data, (0, data.len())) {
+            return bcast(hold, Where { learns: None, ..at }, root, data);
+        }
         let (offers, at) = at.decides();
         return match offers {
             true => bcast(hold, Where { near: 0, ..at }, root, data),
@@ -327,6 +353,7 @@ pub fn scatter(hold: &mut Hold, at: Where, root: u32, send: Option<&Blocks>, rec
     let turn = at.turn();
     if at.comm.rank != root {
         let Some(recv) = recv else { return Ok(()) };
+        at.wait_in_line(hold, &turn, root)?;
         let outcome = take(hold, at, (&turn, None), std::iter::once(root), true, |_| recv.clone());
         return turn.end(hold, outcome, None);
     }

@@ -6,11 +6,10 @@
 //! block through the cache, in the order of the ranks from the last one down.
 #![allow(unsafe_code)]
 
-use super::Where;
-use super::far::{BLOCK, Offer, Reader, WHOLE};
+use super::far::{BLOCK, Offer, Reader, WHOLE, wait_all};
 use super::moves::keep;
 use super::reductions::{self, Elements};
-use crate::mpi::buffer::Buffer;
+use super::{Turn, Where};
 use crate::mpi::coll::args::Reduction;
 use crate::mpi::coll::schedule::share;
 use crate::mpi::error::Result;
@@ -24,6 +23,12 @@ const AT_ONCE: u64 = 100;
 /// Bytes above which one copy to the root is not tried: it reduces pieces while the next are shown.
 const REDUCE_MOST: usize = 128 << 10;
 
+/// Bytes of all ranks' operands that are got at a time: they stay in a core's second-level cache until they are reduced.
+const FETCHED: usize = 512 << 10;
+
+/// Bytes of them that are reduced at a time.
+const REDUCED: usize = 4 << 10;
+
 /// Elements of a rank's operand, or of a part of the result: first and number.
 type Part = (usize, usize);
 
@@ -33,7 +38,8 @@ impl Elements<'_> {
     }
 
     /// Reduces `part` of what ranks 0 to `last` have into `to`, which overlaps this rank's operand
-    /// unless `apart`.
+    /// unless `apart`: a block of each, got from the rank behind this one on, so that no rank's memory is read by all at once, and
+    /// then reduced in the order of all reductions.
     fn reduce_long(
         &self,
         hold: &mut Hold,
@@ -43,47 +49,105 @@ impl Elements<'_> {
         to: *mut u8,
         apart: bool,
     ) -> Result<()> {
-        let Reduction { op, element, .. } = self.reduction;
-        let each = (BLOCK / self.extent.max(1)).max(1);
-        let room = each.min(part.1) * self.extent;
+        let ranks = last + 1;
+        let most = (FETCHED / ranks as usize).clamp(PAGE, BLOCK);
+        let each = (most / self.extent.max(1)).max(1);
+        // The kernel copies to pages that begin like its source's more quickly.
+        let row = (each.min(part.1) * self.extent).next_multiple_of(PAGE);
         let mut kept = std::mem::take(&mut hold.desk.blocks);
-        if kept.len() < 2 * room {
-            kept.resize(2 * room, 0);
+        let needed = ranks as usize * row + PAGE;
+        if kept.len() < needed {
+            kept.resize(needed, 0);
         }
-        let (left_room, own_room) = (kept.as_mut_ptr(), kept.as_mut_ptr().wrapping_add(room));
+        let room = kept.as_mut_ptr().wrapping_add(kept.as_ptr().align_offset(PAGE));
+        let mut operands = vec![std::ptr::null(); ranks as usize];
         let mine = self.operand().address;
-        let mut done = 0;
-        while done < part.1 {
+        for done in (0..part.1).step_by(each) {
             let count = each.min(part.1 - done);
             let (start, len) = self.bytes((part.0 + done, count));
+            loop {
+                let by_messages = reader.has_asked();
+                for rank in (1..=ranks).map(|step| (me + step) % ranks) {
+                    let room = room.wrapping_add(rank as usize * row);
+                    operands[rank as usize] = match rank == me {
+                        true if apart => mine.wrapping_add(start).cast_const(),
+                        true => {
+                            // SAFETY: the operand has the elements, the row room for them.
+                            unsafe { copy::many(mine.wrapping_add(start), room, len) };
+                            room.cast_const()
+                        }
+                        // SAFETY: the row has room for a block.
+                        false => unsafe { reader.get(hold, rank, (start, len), room)? },
+                    };
+                }
+                // Who asks for messages is through with the turn: what is mapped may have been overwritten since.
+                if by_messages == reader.has_asked() {
+                    break;
+                }
+            }
             let target = to.wrapping_add(done * self.extent);
-            let right = if apart { target } else { own_room };
-            let from = match last == me {
-                true => mine.wrapping_add(start).cast_const(),
-                // SAFETY: the caller's memory, or `own_room`.
-                false => unsafe { reader.get(hold, last, (start, len), right)? },
-            };
-            if from != right.cast_const() {
-                // SAFETY: `len` bytes at both; `right` is no part of an operand.
-                unsafe { copy::many(from, right, len) };
-            }
-            for rank in (0..last).rev() {
-                let left = match rank == me {
-                    true => mine.wrapping_add(start).cast_const(),
-                    // SAFETY: `left_room` holds a block.
-                    false => unsafe { reader.get(hold, rank, (start, len), left_room)? },
-                };
-                // SAFETY: `count` elements at both, apart from each other.
-                unsafe { op.reduce(hold, &element.datatype, element.handle, left, right, count)? };
-            }
-            if !apart {
-                // SAFETY: the operand's elements here are not needed any more, the caller says.
-                unsafe { copy::many(right, target, len) };
-            }
-            done += count;
+            self.reduce_rows(hold, &operands, count, target)?;
         }
         hold.desk.blocks = kept;
         Ok(())
+    }
+
+    /// Reduces `count` elements of all `operands`, the last one first, into `to`, which overlaps none; piece by piece, so that the
+    /// result stays in the first-level cache.
+    fn reduce_rows(&self, hold: &mut Hold, operands: &[*const u8], count: usize, to: *mut u8) -> Result<()> {
+        let Reduction { op, element, .. } = self.reduction;
+        let (datatype, handle) = (&element.datatype, element.handle);
+        let each = (REDUCED / self.extent.max(1)).max(1);
+        for first in (0..count).step_by(each) {
+            let (shift, count) = (first * self.extent, each.min(count - first));
+            let to = to.wrapping_add(shift);
+            let mut operands = operands.iter().rev().map(|operand| operand.wrapping_add(shift));
+            let (last, second) = (operands.next(), operands.next());
+            // SAFETY: `count` elements at all of them, and `to` is the caller's, apart from them.
+            unsafe {
+                match (last, second) {
+                    (Some(right), Some(left)) => {
+                        op.reduce_apart(hold, datatype, handle, (left, right), to, count)?;
+                    }
+                    (Some(only), None) => copy::many(only, to, count * self.extent),
+                    _ => {}
+                }
+                operands.try_for_each(|left| op.reduce(hold, datatype, handle, left, to, count))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everybody offers its operand, of which each rank reads `part(rank)`.
+    fn offer<'a>(&self, hold: &mut Hold, at: Where<'a>, part: impl Fn(u32) -> Part) -> Result<(Turn<'a>, Offer)> {
+        let turn = at.turn();
+        let readers = at.others().map(|rank| (rank, self.bytes(part(rank))));
+        let offer = Offer::whole(&self.operand(), readers);
+        turn.offer(hold, &offer)?;
+        Ok((turn, offer))
+    }
+
+    /// Reduces this rank's part of what all offer in the turn, `part(rank)`, into `to`, which is apart from its operand or may overlap it.
+    /// After an error the turn has ended.
+    fn reduce_offered(
+        &self,
+        hold: &mut Hold,
+        (turn, offer): (&Turn, &Offer),
+        part: impl Fn(u32) -> Part,
+        to: *mut u8,
+        apart: bool,
+    ) -> Result<()> {
+        let (me, last) = (turn.comm.rank, turn.size() - 1);
+        let (mine, whole) = (part(me), Some(self.size()));
+        let reader = Reader::new(hold, turn, turn.comm.others(), false, whole, Some(offer), |_| {
+            self.bytes(mine)
+        });
+        let outcome = reader.and_then(|mut reader| self.reduce_long(hold, &mut reader, (me, last), mine, to, apart));
+        turn.seen_all();
+        match outcome {
+            Ok(()) => Ok(()),
+            wrong => turn.end(hold, wrong, Some(offer)),
+        }
     }
 
     /// Everybody offers its operand and reduces its part, `part(rank)`, into `to`.
@@ -95,20 +159,9 @@ impl Elements<'_> {
         to: *mut u8,
         apart: bool,
     ) -> Result<()> {
-        let (me, turn) = (at.comm.rank, at.turn());
-        let readers = at.others().map(|rank| (rank, self.bytes(part(rank))));
-        let offer = Offer::whole(&self.operand(), readers);
-        turn.offer(hold, &offer)?;
-        let (mine, whole) = (part(me), Some(self.size()));
-        let reader = Reader::new(hold, &turn, at.others(), false, whole, Some(&offer), |_| {
-            self.bytes(mine)
-        });
-        let outcome = reader.and_then(|mut reader| {
-            let last = at.comm.size() - 1;
-            self.reduce_long(hold, &mut reader, (me, last), mine, to, apart)
-        });
-        turn.seen_all();
-        turn.end(hold, outcome, Some(&offer))
+        let (turn, offer) = self.offer(hold, at, &part)?;
+        self.reduce_offered(hold, (&turn, &offer), part, to, apart)?;
+        turn.end(hold, Ok(()), Some(&offer))
     }
 
     fn is_in_place(&self) -> bool {
@@ -116,62 +169,59 @@ impl Elements<'_> {
     }
 }
 
-/// Everybody reduces its part of all operands, and copies the other parts of the result.
-/// Cost: about 2 n bytes read by each rank, n reduced, two turns.
+/// Everybody offers its operand and reduces its share of all; then it shows that, and takes the others'.
+/// Cost: about 2 n bytes read by each rank, n reduced, two turns for each piece.
 ///
 /// # Errors
 /// `Other`: a member is in another call, or has another number of elements.
 pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
-    let part = |rank| share(elements.count, at.comm.size(), rank);
-    let result = |rank| {
-        let (first, count) = part(rank);
-        elements.result(first, count)
-    };
-    let mine = result(at.comm.rank);
-    // Nobody but this rank reads its operand where its part of the result goes.
-    elements.reduce_parts(hold, at, part, mine.address, !elements.is_in_place())?;
-    let turn = at.turn();
-    let offer = Offer::whole(&mine, at.others().map(|rank| (rank, WHOLE)));
-    turn.offer(hold, &offer)?;
-    let wanted = |rank| (0, result(rank).len());
-    let reader = Reader::new(hold, &turn, at.others(), false, None, Some(&offer), wanted);
-    let outcome = reader.and_then(|mut reader| {
-        let mut others = at.others();
-        others.try_for_each(|rank| reader.copy(hold, rank, 0, &result(rank)))
-    });
-    turn.seen_all();
-    turn.end(hold, outcome, Some(&offer))
+    elements
+        .pieces(longest(at, elements) * at.comm.size() as usize)
+        .try_for_each(|piece| reduce_piece(hold, at, &piece, None))
 }
 
-/// Everybody reduces its part of all operands, and the root copies them.
-/// Cost: about n bytes read by each rank, 2 n by the root, n reduced, two turns.
+/// As [`allreduce`], but only the root takes what the others show.
+/// Cost: about n bytes read by each rank, 2 n by the root, n reduced, two turns for each piece.
 ///
 /// # Errors
 /// As [`allreduce`].
 pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Result<()> {
-    let part = |rank| share(elements.count, at.comm.size(), rank);
-    let (first, count) = part(at.comm.rank);
     if at.comm.rank == root {
-        let mine = elements.result(first, count);
-        elements.reduce_parts(hold, at, part, mine.address, !elements.is_in_place())?;
-        let turn = at.turn();
-        let wanted = |rank| (0, elements.bytes(part(rank)).1);
-        let reader = Reader::new(hold, &turn, at.others(), false, None, None, wanted);
-        let outcome = reader.and_then(|mut reader| {
-            at.others().try_for_each(|rank| {
-                let (first, count) = part(rank);
-                reader.copy(hold, rank, 0, &elements.result(first, count))
-            })
-        });
-        return turn.end(hold, outcome, None);
+        return allreduce(hold, at, elements);
     }
-    let mut room = vec![0u8; elements.bytes((first, count)).1];
-    elements.reduce_parts(hold, at, part, room.as_mut_ptr(), true)?;
-    let turn = at.turn();
-    let result = Buffer::bytes(room.as_mut_ptr(), room.len());
-    let offer = Offer::whole(&result, std::iter::once((root, WHOLE)));
-    turn.offer(hold, &offer)?;
-    turn.end(hold, Ok(()), Some(&offer))
+    let each = longest(at, elements);
+    let mut room = vec![0u8; each];
+    elements
+        .pieces(each * at.comm.size() as usize)
+        .try_for_each(|piece| reduce_piece(hold, at, &piece, Some(&mut room)))
+}
+
+/// Bytes of the longest share of a piece, which is shown at a time: whole elements.
+fn longest(at: Where, elements: &Elements) -> usize {
+    let extent = elements.extent.max(1);
+    (at.near / extent).max(1) * extent
+}
+
+/// One piece of a reduction whose result this rank takes, unless it only has `room` for its share.
+fn reduce_piece(hold: &mut Hold, at: Where, elements: &Elements, room: Option<&mut [u8]>) -> Result<()> {
+    let part = |rank| share(elements.count, at.comm.size(), rank);
+    let takes = room.is_none();
+    let mine = elements.share_of_mine(part(at.comm.rank), room);
+    // Nobody but this rank reads its operand where its share of the result goes.
+    let apart = !takes || !elements.is_in_place();
+    let (turn, offer) = elements.offer(hold, at, part)?;
+    elements.reduce_offered(hold, (&turn, &offer), part, mine.address, apart)?;
+    turn.finish(hold);
+    // Before it waits for those who read its operand: they wait for its share.
+    let next = at.turn();
+    next.show(hold, &mine)?;
+    let sent = turn.serve(hold, &offer)?;
+    if takes {
+        elements.take_shares(hold, &next)?;
+        next.seen_all();
+    }
+    next.finish(hold);
+    wait_all(hold, sent)
 }
 
 /// As [`reductions::reduce`] of two ranks, of which the other one offers its operand, or shows it, as it has learnt

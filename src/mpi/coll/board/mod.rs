@@ -21,9 +21,11 @@
 //! | [`far`] | what is too long to be shown: one copy out of its owner's memory |
 //! | [`kept`] | persistent operations |
 //! | [`learnt`] | whether long data are shown or offered, where that is learnt |
+//! | [`lent`] | what is shown where it lies |
 //! | [`moves`] | operations that move data |
 //! | [`passed`] | memory that two ranks pass to each other in nonblocking operations |
 //! | [`reductions`] | operations that compute |
+//! | [`shares`] | reductions of which each rank does a share |
 //! | [`sheet`] | how what is shown is written |
 //! | [`started`] | nonblocking operations |
 //! | [`stray`] | members that are in another call |
@@ -31,6 +33,7 @@
 //! | [`tray`] | what is too long for a slot |
 //! | [`varying`] | blocks of lengths that not all know, in pieces |
 //! | [`view`] | what a reader sees of another rank |
+//! | [`waits`] | when others show a turn, and are through with it |
 //! | [`long`], [`long_reductions`] | the same for long data, and for lengths that not all ranks know |
 #![allow(unsafe_code)]
 
@@ -42,11 +45,13 @@ pub mod doubling;
 pub mod far;
 pub mod kept;
 pub mod learnt;
+mod lent;
 pub mod long;
 pub mod long_reductions;
 pub mod moves;
 mod passed;
 pub mod reductions;
+pub mod shares;
 mod sheet;
 pub mod started;
 #[cfg(test)]
@@ -58,13 +63,14 @@ mod tests;
 mod tray;
 pub mod varying;
 mod view;
+mod waits;
 
 use super::choice::Table;
 use super::signature::{self, Signature};
 use super::tag_of;
 use crate::fail;
 use crate::mpi::buffer::Buffer;
-use crate::mpi::comm::{Comm, Plane};
+use crate::mpi::comm::Comm;
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::pt2pt::engine::fault;
 use crate::mpi::world::Hold;
@@ -74,11 +80,10 @@ use crate::shm::profile::Path;
 use crate::shm::segment::Segment;
 use crate::shm::stores::Stores;
 use crate::shm::sync::Ordering;
-use crate::shm::waiting::Item;
 use crate::sys::clock::Ticks;
 use crate::sys::cpu;
 use crate::sys::selection::Operation;
-use desk::{Room, Wait};
+use desk::Room;
 use learnt::Learnt;
 use passed::Areas;
 use sheet::Sheet;
@@ -86,7 +91,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 pub use stray::check_end;
-use stray::{STRAY, refuse_stray};
 use swap::Swaps;
 pub use view::View;
 
@@ -130,6 +134,10 @@ pub struct Boards {
     over: Cell<u64>,
     /// Later ones that are over.
     early: RefCell<Vec<u64>>,
+    /// The last turn in which this rank has lent something since the call began, and its tag.
+    lent: Cell<Option<(u64, i32)>>,
+    /// Bytes from which it does.
+    lend_min: usize,
     /// The memory of all this.
     segment: Arc<Segment>,
     /// Its context, if what is too long for a slot lies in trays.
@@ -270,6 +278,14 @@ impl Boards {
             lead: Default::default(),
             over: Cell::new(before),
             early: RefCell::default(),
+            lent: Cell::new(None),
+            lend_min: match settings.board_lend {
+                // Of more ranks each waits for more.
+                least if least > 0 && !started && !segment.oversubscribed() => {
+                    least as usize * comm.size().saturating_sub(1).clamp(1, 2) as usize
+                }
+                _ => usize::MAX,
+            },
             segment: segment.clone(),
             trays: (!started && settings.board_trays != 0).then_some(context),
             table,
@@ -282,94 +298,6 @@ impl Boards {
             stores: RefCell::new(Stores::new(settings.stream_min, Ticks::best())),
             demote_max: settings.demote_max.saturating_mul(2) as usize,
         }))
-    }
-
-    /// A turn that all members are known to be through with.
-    #[inline]
-    fn through(&self) -> u64 {
-        self.through.get()
-    }
-
-    /// As [`Boards::through`], after a look at every board. Cost: a cache line from each member.
-    fn look_through(&self) -> u64 {
-        let others = self.members.iter().enumerate().filter(|&(rank, _)| rank != self.me);
-        let alive = others.filter(|(_, member)| self.segment.death(member.world).is_none());
-        let least = alive
-            .map(|(_, member)| member.board.done().load(Ordering::Acquire))
-            .min();
-        let through = least.unwrap_or(u64::MAX).max(self.through.get());
-        self.through.set(through);
-        through
-    }
-
-    /// Ends this rank's turns so far, after an error: nobody shall wait for it.
-    #[cold]
-    pub fn give_up(&self, hold: &Hold, comm: &Comm) {
-        let turn = self.before + comm.context.next_turn();
-        self.members[self.me].board.finish(turn);
-        let members = self.members.iter().map(|member| member.world);
-        hold.engine
-            .channel
-            .ring_bells(members.filter(|&world| world != hold.engine.channel.me()));
-    }
-
-    /// Looks at a board alone before anything else: a peer that needs this CPU shows nothing meanwhile.
-    fn glances(&self) -> u32 {
-        if self.segment.oversubscribed() { 1 } else { GLANCES }
-    }
-
-    /// Waits until all members are through with `turn`, or dead.
-    #[cold]
-    fn wait_through(&self, hold: &mut Hold, turn: u64, comm: &Comm, tag: i32) -> Result<()> {
-        for rank in (0..self.members.len()).filter(|&rank| rank != self.me) {
-            self.wait_for(hold, rank, turn, true, (comm, tag))?;
-        }
-        self.through.set(self.through.get().max(turn));
-        Ok(())
-    }
-
-    /// Waits until `rank` shows `turn`, or is `done` with it.
-    fn wait_for(&self, hold: &mut Hold, rank: usize, turn: u64, done: bool, (comm, tag): (&Comm, i32)) -> Result<()> {
-        let context = comm.context_on(Plane::Collective);
-        let member = &self.members[rank];
-        let item = Item {
-            is_send: false,
-            peer: Some(member.world),
-            place: Some(rank as u32),
-            tag: Some(tag),
-            context,
-            len: 0,
-        };
-        let wait = Wait {
-            board: member.board,
-            turn,
-            done,
-            item,
-            told: false,
-        };
-        if wait.is_over() {
-            return Ok(());
-        }
-        if wait.comes_within(self.glances()) || (self.gives_way(hold) && self.comes_in_turn(hold, &wait, rank)) {
-            return Ok(());
-        }
-        let (board, mut looks) = (member.board, 0u32);
-        let again = Wait { board, ..wait };
-        let key = hold.desk.begin_wait(wait);
-        let outcome = hold.wait_until(None, |hold| {
-            if again.is_over() || (done && self.segment.death(member.world).is_some()) {
-                hold.engine.channel.noticed(member.world);
-                return Ok(true);
-            }
-            looks += 1;
-            if looks.is_multiple_of(STRAY) {
-                refuse_stray(hold, context, tag)?;
-            }
-            hold.check_peer(comm, Plane::Collective, None)?;
-            Ok(false)
-        });
-        hold.desk.end_wait(key);
-        outcome
     }
 }
 
@@ -542,9 +470,13 @@ impl<'a> Turn<'a> {
             data,
             len: shown,
             far: None,
+            lent: false,
+            stride: 0,
             from,
         };
-        if note.far {
+        if note.far && shown == lent::LENT {
+            view = self.borrow(hold, view)?;
+        } else if note.far {
             let entry = if shown == ENTRY { 0 } else { self.boards.me * ENTRY };
             if shown < entry + ENTRY {
                 return junk();

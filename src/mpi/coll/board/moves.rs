@@ -81,6 +81,10 @@ pub fn bcast_from(hold: &mut Hold, at: Where, turn: Turn, root: u32, data: &Buff
 fn bcast_piece(hold: &mut Hold, at: Where, root: u32, data: &Buffer, piece: Piece) -> Result<()> {
     let turn = at.turn();
     if at.comm.rank == root {
+        if turn.lend(hold, data, piece)? {
+            turn.finish(hold);
+            return Ok(());
+        }
         return show(hold, &turn, data, piece);
     }
     take(hold, &turn, root, data, piece)?;
@@ -111,7 +115,7 @@ fn show(hold: &mut Hold, turn: &Turn, data: &Buffer, (first, len): Piece) -> Res
 fn take(hold: &mut Hold, turn: &Turn, from: u32, to: &Buffer, (first, len): Piece) -> Result<()> {
     let view = turn.see(hold, from, Some(len))?;
     // SAFETY: the view has `len` bytes; the program owns the buffer, which has room for the piece.
-    unsafe { to.unpack_from_peer(hold.engine.channel.ahead, first, view.data, len) };
+    unsafe { view.unpack(hold, 0, to, (first, len)) };
     turn.count(hold, from, len);
     Ok(())
 }
@@ -186,7 +190,9 @@ pub fn scatter(
     for piece in parts(len, at) {
         let turn = at.turn();
         if let Some(send) = send {
-            turn.show_parts(hold, piece, send)?;
+            if !turn.lend_parts(hold, piece, send)? {
+                turn.show_parts(hold, piece, send)?;
+            }
         } else if let Some(recv) = recv {
             take_part(hold, &turn, root, recv, piece)?;
         }
@@ -209,7 +215,14 @@ pub fn allgather(
 ) -> Result<()> {
     let mine = recv(at.comm.rank);
     let kept = || keep(send, Some(&mine));
-    each_shows(hold, at, (send.unwrap_or(&mine), mine.len(), kept), &recv, longest)
+    // In place too the others' blocks go elsewhere.
+    each_shows(
+        hold,
+        at,
+        (send.unwrap_or(&mine), mine.len(), true, kept),
+        &recv,
+        longest,
+    )
 }
 
 /// `MPI_Alltoallv` and `MPI_Alltoallw` of two ranks, whose longer block has `longest` bytes: each shows its block for the other,
@@ -227,24 +240,29 @@ pub fn alltoallv_of_two(
     let me = at.comm.rank;
     let mine = send.unwrap_or(recv).buffer(1 - me);
     let kept = || keep(send.map(|send| send.buffer(me)).as_ref(), Some(&recv.buffer(me)));
-    each_shows(hold, at, (&mine, mine.len(), kept), |rank| recv.buffer(rank), longest)
+    let kept_whole = send.is_some();
+    let shown = (&mine, mine.len(), kept_whole, kept);
+    each_shows(hold, at, shown, |rank| recv.buffer(rank), longest)
 }
 
-/// Everybody shows the first bytes of a buffer, keeps what it has for itself, and takes what the others show.
+/// Everybody shows the first bytes of a buffer, which the call leaves as it is or does not, keeps what it has for itself, and takes what the
+/// others show.
 fn each_shows(
     hold: &mut Hold,
     at: Where,
-    (mine, len, kept): (&Buffer, usize, impl Fn()),
+    (mine, len, stays, kept): (&Buffer, usize, bool, impl Fn()),
     recv: impl Fn(u32) -> Buffer,
     longest: usize,
 ) -> Result<()> {
     let piece = |len: usize, (first, most): Piece| (first, most.min(len.saturating_sub(first)));
     let show = |hold: &mut Hold, turn: &Turn, part| {
         let (first, len) = piece(len, part);
-        turn.show_with(hold, len, |sheet| {
-            // SAFETY: the sheet has as many bytes as the piece of the buffer, which the program owns.
-            unsafe { sheet.pack(0, mine, first, len) };
-        })?;
+        if !stays || !turn.lend(hold, mine, (first, len))? {
+            turn.show_with(hold, len, |sheet| {
+                // SAFETY: the sheet has as many bytes as the piece of the buffer, which the program owns.
+                unsafe { sheet.pack(0, mine, first, len) };
+            })?;
+        }
         if first == 0 {
             kept();
         }
@@ -267,7 +285,13 @@ fn each_shows(
 pub fn alltoall(hold: &mut Hold, at: Where, (len, send): (usize, Option<&Blocks>), recv: &Blocks) -> Result<()> {
     let mine = at.comm.rank;
     let show = |hold: &mut Hold, turn: &Turn, piece: Piece| {
-        turn.show_parts(hold, piece, send.unwrap_or(recv))?;
+        let lent = match send {
+            Some(send) => turn.lend_parts(hold, piece, send)?,
+            None => false,
+        };
+        if !lent {
+            turn.show_parts(hold, piece, send.unwrap_or(recv))?;
+        }
         if piece.0 == 0 {
             keep(send.map(|send| send.buffer(mine)).as_ref(), Some(&recv.buffer(mine)));
         }
@@ -327,7 +351,7 @@ fn parts(len: usize, at: Where) -> impl Iterator<Item = Piece> {
 fn take_part(hold: &mut Hold, turn: &Turn, from: u32, to: &Buffer, (first, part): Piece) -> Result<()> {
     let view = turn.see_part(hold, from, part)?;
     // SAFETY: the view has `part` bytes; the program owns the buffer, which has room for them.
-    unsafe { to.unpack_from_peer(hold.engine.channel.ahead, first, view.data, part) };
+    unsafe { view.unpack(hold, 0, to, (first, part)) };
     turn.count(hold, from, part);
     Ok(())
 }

@@ -11,7 +11,6 @@ use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Reduction;
 use crate::mpi::coll::choice::Row;
-use crate::mpi::coll::schedule::share;
 use crate::mpi::error::Result;
 use crate::mpi::op::Function;
 use crate::mpi::world::Hold;
@@ -35,7 +34,7 @@ const KEPT: usize = 4096;
 struct Kept(MaybeUninit<[u8; KEPT]>);
 
 /// Elements of an operand or of the result: first and number.
-type Part = (usize, usize);
+pub(super) type Part = (usize, usize);
 
 /// The block of `rank`, where `counts` says how many elements each gets.
 pub fn block(counts: &[usize], rank: u32) -> Part {
@@ -99,7 +98,7 @@ impl<'a> Elements<'a> {
     }
 
     /// The same elements in pieces of up to `most` bytes, in order.
-    fn pieces(self, most: usize) -> impl Iterator<Item = Elements<'a>> {
+    pub(super) fn pieces(self, most: usize) -> impl Iterator<Item = Elements<'a>> {
         let each = (most / self.extent.max(1)).max(1);
         (0..self.count)
             .step_by(each)
@@ -136,22 +135,13 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// Shows this rank's operand to ranks that need no element of `kept`, its own part: it is left out, unless the
-    /// operand is in place, where the result overwrites it.
-    pub(super) fn show_to_others(&self, hold: &mut Hold, turn: &Turn, kept: Part) -> Result<()> {
+    /// Shows this rank's operand, which the result may overwrite if it is in place.
+    fn show_operand(&self, hold: &mut Hold, turn: &Turn) -> Result<()> {
         let operand = self.operand();
-        if self.send.is_none() {
-            return turn.show(hold, &operand);
+        if self.send.is_some() && turn.lend(hold, &operand, (0, operand.len()))? {
+            return Ok(());
         }
-        let (before, gap) = (kept.0 * self.extent, kept.1 * self.extent);
-        let after = operand.len() - before - gap;
-        turn.show_with(hold, before + after, |sheet| {
-            // SAFETY: the sheet has as many bytes as both parts, which are of the program's operand.
-            unsafe {
-                sheet.pack(0, &operand, 0, before);
-                sheet.pack(before, &operand, before + gap, after);
-            }
-        })
+        turn.show(hold, &operand)
     }
 
     /// Reduces elements `first .. first + count` of what ranks 0 to `last` show into `to`. A rank may have left out
@@ -232,6 +222,8 @@ impl<'a> Elements<'a> {
                 data: operand.cast_const(),
                 len: self.size(),
                 far: None,
+                lent: false,
+                stride: 0,
                 from: rank,
             });
         }
@@ -263,6 +255,8 @@ impl<'a> Elements<'a> {
             data,
             len: self.size(),
             far: None,
+            lent: false,
+            stride: 0,
             from,
         };
         let (own, theirs) = (view(self.operand().address.cast_const(), me), view(theirs, 1 - me));
@@ -341,52 +335,11 @@ impl<'a> Elements<'a> {
 pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
     for elements in elements.pieces(at.near * SHARED) {
         let turn = at.exchange();
-        turn.show(hold, &elements.operand())?;
+        elements.show_operand(hold, &turn)?;
         elements.reduce_all(hold, &turn)?;
         turn.seen_all();
         turn.finish(hold);
     }
-    Ok(())
-}
-
-/// Everybody shows its operand and reduces its share of all; then everybody shows its share of the
-/// result and takes the others'. Cost: about n bytes shown and 2 n read by each rank, n reduced, two turns.
-///
-/// # Errors
-/// As [`allreduce`].
-pub fn allreduce_shared(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
-    elements
-        .pieces(at.near * SHARED)
-        .try_for_each(|piece| allreduce_piece(hold, at, &piece))
-}
-
-fn allreduce_piece(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
-    let count = elements.count;
-    let part = |rank: u32| share(count, at.comm.size(), rank);
-    let (first, mine) = part(at.comm.rank);
-    let result = elements.result(first, mine);
-    let turn = at.turn();
-    elements.show_to_others(hold, &turn, (first, mine))?;
-    elements.reduce_together(hold, &turn, (first, mine), result.address, part)?;
-    turn.seen_all();
-    turn.finish(hold);
-    let turn = at.turn();
-    turn.show(hold, &result)?;
-    let room = |rank| {
-        let (first, count) = part(rank);
-        elements.result(first, count)
-    };
-    for rank in at.others() {
-        let view = turn.see(hold, rank, Some(room(rank).len()))?;
-        hold.engine.channel.ahead.fetch_piece(view.data, view.len);
-    }
-    for rank in at.others() {
-        let room = room(rank);
-        turn.see(hold, rank, Some(room.len()))?.copy(hold, 0, &room)?;
-        turn.count(hold, rank, room.len());
-    }
-    turn.seen_all();
-    turn.finish(hold);
     Ok(())
 }
 
@@ -478,7 +431,7 @@ pub fn reduce_scatter_of_two(
         };
         let turn = at.exchange();
         // In place, what it shows is not overwritten by results before this turn's.
-        turn.show(hold, &piece(other).operand())?;
+        piece(other).show_operand(hold, &turn)?;
         let mine = piece(me);
         let theirs = turn.see(hold, other, Some(mine.size()))?;
         let to = elements.result(done, mine.count).address;

@@ -88,6 +88,8 @@ impl<'a> Turn<'a> {
                     data: payload.cast_const(),
                     len,
                     far: None,
+                    lent: false,
+                    stride: 0,
                     from,
                 });
             }

@@ -19,6 +19,10 @@ pub struct View {
     pub len: usize,
     /// Where they lie in the other's own memory, if not at `data`.
     pub far: Option<u64>,
+    /// Whether they lie in the other's own memory all the same, where both have mapped it.
+    pub(super) lent: bool,
+    /// ... how far one block lies behind the other there, if there is one for each rank.
+    pub(super) stride: usize,
     pub(super) from: u32,
 }
 
@@ -73,7 +77,24 @@ impl View {
         let len = to.len();
         self.has(first + len)?;
         // SAFETY: the view has the bytes; the program owns the buffer.
-        unsafe { to.unpack_from_peer(hold.engine.channel.ahead, 0, self.data.wrapping_add(first), len) };
+        unsafe { self.unpack(hold, first, to, (0, len)) };
         Ok(())
+    }
+
+    /// Copies bytes `first ..` of the view to bytes `(at, len)` of `to`. A program's memory comes in long rows, which a processor copies
+    /// best by itself.
+    ///
+    /// # Safety
+    /// The view has as many bytes, and so has the buffer.
+    #[inline]
+    pub(super) unsafe fn unpack(&self, hold: &Hold, first: usize, to: &Buffer, (at, len): (usize, usize)) {
+        let from = self.data.wrapping_add(first);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.lent {
+                true => to.unpack(at, from, len),
+                false => to.unpack_from_peer(hold.engine.channel.ahead, at, from, len),
+            }
+        }
     }
 }

@@ -1,0 +1,225 @@
+//! # Safety
+//! Readers look at memory of another rank that both have mapped, after [`Turn::see`] has found that all of it lies there.
+//!
+//! What is shown without being copied: data in memory that other ranks map (`MPI_Alloc_mem`, windows, `libnearmpi-heap.so`), from
+//! `NEARMPI_BOARD_LEND` bytes on. Its owner shows where it lies, readers read it there as they read what is copied to scratch memory,
+//! and the owner leaves the call when all are through with the turn ([`Boards::take_back`]). So it lends only what the call does not
+//! overwrite, in operations in which it waits for others anyway, or all others read it; and only if all ranks have a CPU.
+//!
+//! What the program has not written since others read it last still lies in their caches, and is read there; what it has written must
+//! be taken from its own, and when it writes it again from theirs: a copy is quicker then (two ranks, 8 KiB: a half of the time lent, if
+//! they are as they were, and up to twice of it if not). So a rank looks at some words of what it shows, and lends it if they are
+//! what they were the last time ([`Boards::lends`]).
+#![allow(unsafe_code)]
+
+use super::{Boards, Turn, View};
+use crate::fail;
+use crate::mpi::buffer::Buffer;
+use crate::mpi::coll::args::Blocks;
+use crate::mpi::comm::Comm;
+use crate::mpi::error::Result;
+use crate::mpi::world::Hold;
+use crate::sys::copy;
+
+/// Buffers of which is known what was in them.
+const SAMPLES: usize = 64;
+
+/// Words that are looked at in each.
+const WORDS: usize = 16;
+
+/// What some words of a buffer were when it was shown last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    at: usize,
+    len: usize,
+    words: u64,
+    /// The call that looked at them, and whether they were as before.
+    call: u64,
+    same: bool,
+}
+
+/// What a rank knows of the buffers that it shows.
+#[derive(Debug)]
+pub struct Samples {
+    all: [Sample; SAMPLES],
+    /// The calls so far.
+    calls: u64,
+}
+
+impl Default for Samples {
+    fn default() -> Samples {
+        Samples {
+            all: [Sample::default(); SAMPLES],
+            calls: 1,
+        }
+    }
+}
+
+impl Samples {
+    /// Whether some words of `len` bytes at `at` are what they were in the last call that asked.
+    ///
+    /// # Safety
+    /// There are `len` bytes, at least eight, that can be read.
+    unsafe fn are_same(&mut self, at: *const u8, len: usize) -> bool {
+        let step = ((len - 8) / (WORDS - 1)).max(1);
+        let known = &mut self.all[((at as usize / 64) ^ (at as usize / 4096) ^ len) % SAMPLES];
+        let again = (known.at, known.len) == (at as usize, len);
+        if again && known.call == self.calls {
+            return known.same;
+        }
+        let mut words = 0u64;
+        for first in (0..=len - 8).step_by(step) {
+            // SAFETY: the caller's promise.
+            let word = unsafe { at.wrapping_add(first).cast::<u64>().read_unaligned() };
+            words = (words.rotate_left(7) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        }
+        *known = Sample {
+            at: at as usize,
+            len,
+            words,
+            call: self.calls,
+            same: again && known.words == words,
+        };
+        known.same
+    }
+}
+
+/// Bytes that say what is lent: the address, how many bytes there are, and the distance of blocks from each other (0: one row).
+/// What is offered has other lengths.
+pub(super) const LENT: usize = 24;
+
+impl Boards {
+    /// Waits until all members are through with what this rank has lent, and forgets what it was lent itself.
+    ///
+    /// # Errors
+    /// What makes progress impossible.
+    #[inline]
+    pub fn take_back(&self, hold: &mut Hold, comm: &Comm) -> Result<()> {
+        hold.desk.samples.calls += 1;
+        if !hold.desk.borrowed.is_empty() {
+            hold.desk.borrowed.clear();
+        }
+        match self.lent.take() {
+            None => Ok(()),
+            Some((turn, tag)) => self.wait_through(hold, turn, comm, tag),
+        }
+    }
+
+    /// Whether `len` bytes at `at` may be lent: they lie where others can read them.
+    #[inline]
+    pub fn may_lend(&self, hold: &Hold, at: *const u8, len: usize) -> bool {
+        len >= self.lend_min && hold.engine.channel.is_home(at, len)
+    }
+
+    /// Whether bytes `(first, len)` of `buffer` are lent: they lie there in a row, and the program has not changed them since the last call.
+    #[inline]
+    pub fn lends(&self, hold: &mut Hold, buffer: &Buffer, (first, len): (usize, usize)) -> bool {
+        let at = buffer.address.wrapping_add(first);
+        if len < self.lend_min.max(8) || !buffer.is_in_a_row() || !self.may_lend(hold, at, len) {
+            return false;
+        }
+        // SAFETY: they are the program's, in this rank's memory.
+        unsafe { hold.desk.samples.are_same(at, len) }
+    }
+}
+
+impl Turn<'_> {
+    /// Shows `len` bytes of `buffer` from `first` on where they lie; `false`: they have to be copied, and nothing is shown.
+    ///
+    /// # Errors
+    /// As [`Turn::show`].
+    #[inline]
+    pub fn lend(&self, hold: &mut Hold, buffer: &Buffer, (first, len): (usize, usize)) -> Result<bool> {
+        if !self.boards.lends(hold, buffer, (first, len)) {
+            return Ok(false);
+        }
+        let at = buffer.address as u64 + first as u64;
+        self.show_lent(hold, [at, len as u64, 0]).map(|()| true)
+    }
+
+    /// As [`Turn::lend`], of a part of the block for each of the others: its first byte, and how many.
+    ///
+    /// # Errors
+    /// As [`Turn::show`].
+    pub fn lend_parts(&self, hold: &mut Hold, (first, part): (usize, usize), blocks: &Blocks) -> Result<bool> {
+        let ranks = self.size();
+        let block = |rank| blocks.buffer(rank);
+        let (base, last) = (block(0), block(ranks - 1));
+        let (at, end) = (base.address as usize, last.address as usize + last.len());
+        let stride = (last.address as usize).wrapping_sub(at) / (ranks as usize - 1).max(1);
+        let shown = part * (ranks as usize - 1);
+        if part < self.boards.lend_min || end < at {
+            return Ok(false);
+        }
+        let regular = (0..ranks).all(|rank| {
+            let block = block(rank);
+            block.is_in_a_row() && block.len() >= first + part && block.address as usize == at + rank as usize * stride
+        });
+        let all = Buffer::bytes(base.address, end - at);
+        if !regular || stride == 0 || !self.boards.lends(hold, &all, (0, end - at)) {
+            return Ok(false);
+        }
+        let words = [(at + first) as u64, shown as u64, stride as u64];
+        self.show_lent(hold, words).map(|()| true)
+    }
+
+    fn show_lent(&self, hold: &mut Hold, words: [u64; 3]) -> Result<()> {
+        self.boards.lent.set(Some((self.number, self.tag)));
+        self.show_marked(hold, LENT, true, |sheet| {
+            // SAFETY: the sheet is made for three words.
+            unsafe { copy::many(words.as_ptr().cast(), sheet.room(), LENT) };
+        })
+    }
+
+    /// What `view`, whose bytes [`LENT`] say where it lies, is seen as.
+    #[cold]
+    pub(super) fn borrow(&self, hold: &mut Hold, view: View) -> Result<View> {
+        let [address, len, stride] = [0, 8, 16].map(|first| view.word(first));
+        let (len, stride) = (len as usize, stride as usize);
+        let others = (self.size() as usize - 1).max(1);
+        let span = match stride {
+            0 => len,
+            _ => others.saturating_mul(stride).saturating_add(len / others),
+        };
+        let world = self.boards.members[view.from as usize].world;
+        let data = match hold.engine.channel.mapped(world, address, span) {
+            Some(at) => at.cast_const(),
+            None => self.copy_borrowed(hold, world, (address, span), view.from)?,
+        };
+        Ok(View {
+            data,
+            len,
+            far: None,
+            lent: true,
+            stride,
+            ..view
+        })
+    }
+
+    /// A copy of what a rank lends that this one cannot map.
+    #[cold]
+    fn copy_borrowed(
+        &self,
+        hold: &mut Hold,
+        world: u32,
+        (address, span): (u64, usize),
+        from: u32,
+    ) -> Result<*const u8> {
+        let channel = &mut hold.engine.channel;
+        let mut copy = Vec::new();
+        let room = span <= channel.segment().home_len() && copy.try_reserve_exact(span).is_ok();
+        if room {
+            copy.resize(span, 0u8);
+        }
+        // SAFETY: the vector has room for as many bytes.
+        if !room || !unsafe { channel.read_memory(world, address, copy.as_mut_ptr(), span) } {
+            fail!(
+                Other,
+                "rank {from} shows {span} bytes at {address:#x} of its memory that this rank can neither map nor copy"
+            );
+        }
+        let data = copy.as_ptr();
+        hold.desk.borrowed.push(copy);
+        Ok(data)
+    }
+}

@@ -1,0 +1,106 @@
+//! How a member waits until others show a turn or are through with it, and what it knows of that.
+
+use super::stray::{STRAY, refuse_stray};
+use super::{Boards, GLANCES, desk::Wait};
+use crate::mpi::comm::{Comm, Plane};
+use crate::mpi::error::Result;
+use crate::mpi::world::Hold;
+use crate::shm::sync::Ordering;
+use crate::shm::waiting::Item;
+
+impl Boards {
+    /// A turn that all members are known to be through with.
+    #[inline]
+    pub(super) fn through(&self) -> u64 {
+        self.through.get()
+    }
+
+    /// As [`Boards::through`], after a look at every board. Cost: a cache line from each member.
+    pub(super) fn look_through(&self) -> u64 {
+        let others = self.members.iter().enumerate().filter(|&(rank, _)| rank != self.me);
+        let alive = others.filter(|(_, member)| self.segment.death(member.world).is_none());
+        let least = alive
+            .map(|(_, member)| member.board.done().load(Ordering::Acquire))
+            .min();
+        let through = least.unwrap_or(u64::MAX).max(self.through.get());
+        self.through.set(through);
+        through
+    }
+
+    /// Ends this rank's turns so far, after an error: nobody shall wait for it.
+    #[cold]
+    pub fn give_up(&self, hold: &Hold, comm: &Comm) {
+        let turn = self.before + comm.context.next_turn();
+        self.members[self.me].board.finish(turn);
+        let members = self.members.iter().map(|member| member.world);
+        hold.engine
+            .channel
+            .ring_bells(members.filter(|&world| world != hold.engine.channel.me()));
+    }
+
+    /// Looks at a board alone before anything else: a peer that needs this CPU shows nothing meanwhile.
+    pub(super) fn glances(&self) -> u32 {
+        if self.segment.oversubscribed() { 1 } else { GLANCES }
+    }
+
+    /// Waits until all members are through with `turn`, or dead.
+    #[cold]
+    pub(super) fn wait_through(&self, hold: &mut Hold, turn: u64, comm: &Comm, tag: i32) -> Result<()> {
+        for rank in (0..self.members.len()).filter(|&rank| rank != self.me) {
+            self.wait_for(hold, rank, turn, true, (comm, tag))?;
+        }
+        self.through.set(self.through.get().max(turn));
+        Ok(())
+    }
+
+    /// Waits until `rank` shows `turn`, or is `done` with it.
+    pub(super) fn wait_for(
+        &self,
+        hold: &mut Hold,
+        rank: usize,
+        turn: u64,
+        done: bool,
+        (comm, tag): (&Comm, i32),
+    ) -> Result<()> {
+        let context = comm.context_on(Plane::Collective);
+        let member = &self.members[rank];
+        let item = Item {
+            is_send: false,
+            peer: Some(member.world),
+            place: Some(rank as u32),
+            tag: Some(tag),
+            context,
+            len: 0,
+        };
+        let wait = Wait {
+            board: member.board,
+            turn,
+            done,
+            item,
+            told: false,
+        };
+        if wait.is_over() {
+            return Ok(());
+        }
+        if wait.comes_within(self.glances()) || (self.gives_way(hold) && self.comes_in_turn(hold, &wait, rank)) {
+            return Ok(());
+        }
+        let (board, mut looks) = (member.board, 0u32);
+        let again = Wait { board, ..wait };
+        let key = hold.desk.begin_wait(wait);
+        let outcome = hold.wait_until(None, |hold| {
+            if again.is_over() || (done && self.segment.death(member.world).is_some()) {
+                hold.engine.channel.noticed(member.world);
+                return Ok(true);
+            }
+            looks += 1;
+            if looks.is_multiple_of(STRAY) {
+                refuse_stray(hold, context, tag)?;
+            }
+            hold.check_peer(comm, Plane::Collective, None)?;
+            Ok(false)
+        });
+        hold.desk.end_wait(key);
+        outcome
+    }
+}
