@@ -30,7 +30,8 @@ pub(super) struct Homes {
 enum Theirs {
     #[default]
     Unknown,
-    Seen(View),
+    /// The view of it, and what the peer has said: where it has it, and how many bytes there are.
+    Seen(View, u64, usize),
     Never,
 }
 
@@ -135,29 +136,48 @@ impl<B: Bytes> Channel<B> {
         Some(There::Process(self.process_of(peer)?, address))
     }
 
-    /// Where this process sees those bytes, if they lie in the peer's home.
+    /// Where this process sees those bytes, if they lie in the peer's home. What it says of that is read once: it shares a line with what
+    /// the peer writes often.
+    #[inline]
     pub fn mapped(&mut self, peer: u32, address: u64, len: usize) -> Option<*mut u8> {
+        if let Theirs::Seen(view, base, home) = &self.homes.theirs[peer as usize]
+            && let Some(offset) = within(*base, *home, address, len)
+        {
+            return Some(view.base().wrapping_add(offset));
+        }
+        self.map(peer, address, len)
+    }
+
+    /// As [`Channel::mapped`], of what the peer says now.
+    fn map(&mut self, peer: u32, address: u64, len: usize) -> Option<*mut u8> {
         let block = self.segment.rank(peer);
         let base = block.home.load(Ordering::Acquire);
         if base == 0 || self.settings.direct_min == 0 {
             return None;
         }
-        let offset = usize::try_from(address.checked_sub(base)?).ok()?;
         let home = usize::try_from(block.home_len.load(Ordering::Relaxed)).ok()?;
-        let most = home.min(self.homes.most);
-        if offset >= most || len > most - offset {
-            return None;
-        }
+        let home = home.min(self.homes.most);
+        let offset = within(base, home, address, len)?;
         let theirs = &mut self.homes.theirs[peer as usize];
-        if matches!(theirs, Theirs::Unknown) {
-            let view = self.segment.view(peer, 0, self.homes.most);
-            *theirs = view.map_or(Theirs::Never, Theirs::Seen);
-        }
+        *theirs = match std::mem::take(theirs) {
+            Theirs::Unknown => match self.segment.view(peer, 0, self.homes.most) {
+                Ok(view) => Theirs::Seen(view, base, home),
+                Err(_) => Theirs::Never,
+            },
+            Theirs::Seen(view, ..) => Theirs::Seen(view, base, home),
+            Theirs::Never => Theirs::Never,
+        };
         match theirs {
-            Theirs::Seen(view) => Some(view.base().wrapping_add(offset)),
+            Theirs::Seen(view, ..) => Some(view.base().wrapping_add(offset)),
             _ => None,
         }
     }
+}
+
+/// How far `address` lies behind `base`, if `len` bytes there are within `home` bytes.
+fn within(base: u64, home: usize, address: u64, len: usize) -> Option<usize> {
+    let offset = usize::try_from(address.checked_sub(base)?).ok()?;
+    (offset < home && len <= home - offset).then_some(offset)
 }
 
 #[cfg(test)]
@@ -188,8 +208,9 @@ mod tests {
         assert!(matches!(other.reach_memory(0, 8, 1), Some(There::Process(_, 8))));
         other.settings.one_copy = 0;
         assert!(other.reach_memory(0, 8, 1).is_none() && other.reach_memory(0, start, 1).is_some());
-        other.settings.direct_min = 0;
-        assert!(other.reach_memory(0, start, 1).is_none());
+        let (_owner, mut off, home) = pair();
+        off.settings.direct_min = 0;
+        assert!(off.mapped(0, home.start as u64, 1).is_none());
     }
 
     #[test]

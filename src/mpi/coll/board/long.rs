@@ -79,13 +79,18 @@ impl<'a> Where<'a> {
         Ok(None)
     }
 
-    /// Waits, if the root offers its data and each rank has a CPU, until the rank [`READERS`] before this one has what it wants: the
-    /// more ranks read one's memory at a time, the longer the kernel takes for each page.
+    /// Waits, if the kernel copies what the root offers and each rank has a CPU, until the rank [`READERS`] before this one has what it
+    /// wants: the more ranks read one's memory at a time, the longer the kernel takes for each page.
     fn wait_in_line(&self, hold: &mut Hold, turn: &Turn, root: u32) -> Result<()> {
         let (me, size) = (self.comm.rank, self.comm.size());
-        if (me + size - root) % size <= READERS
-            || machine::is_crowded(hold)
-            || turn.see(hold, root, None)?.far.is_none()
+        if (me + size - root) % size <= READERS || machine::is_crowded(hold) {
+            return Ok(());
+        }
+        let view = turn.see(hold, root, None)?;
+        let world = self.boards.members[root as usize].world;
+        if view
+            .far
+            .is_none_or(|at| hold.engine.channel.mapped(world, at, view.len).is_some())
         {
             return Ok(());
         }

@@ -19,7 +19,7 @@ impl Elements<'_> {
         if self.send.is_none() {
             return turn.show(hold, &operand);
         }
-        if turn.lend(hold, &operand, (0, operand.len()))? {
+        if turn.lend_shares(hold, &operand)? {
             return Ok(());
         }
         let (before, gap) = (kept.0 * self.extent, kept.1 * self.extent);
