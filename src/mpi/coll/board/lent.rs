@@ -61,14 +61,13 @@ impl Samples {
     /// # Safety
     /// There are `len` bytes, at least eight, that can be read.
     unsafe fn are_same(&mut self, at: *const u8, len: usize) -> bool {
-        let step = ((len - 8) / (WORDS - 1)).max(1);
         let known = &mut self.all[((at as usize / 64) ^ (at as usize / 4096) ^ len) % SAMPLES];
         let again = (known.at, known.len) == (at as usize, len);
         if again && known.call == self.calls {
             return known.same;
         }
         let mut words = 0u64;
-        for first in (0..=len - 8).step_by(step) {
+        for first in (0..WORDS).map(|word| (len - 8) * word / (WORDS - 1)) {
             // SAFETY: the caller's promise.
             let word = unsafe { at.wrapping_add(first).cast::<u64>().read_unaligned() };
             words = (words.rotate_left(7) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -232,5 +231,83 @@ impl Turn<'_> {
         let data = copy.as_ptr();
         hold.desk.borrowed.push(copy);
         Ok(data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::job;
+    use super::*;
+    use crate::mpi::coll::args::{Data, Root};
+    use crate::mpi::coll::board;
+    use crate::mpi::coll::call::{Task, perform};
+    use crate::mpi::coll::support::data;
+
+    #[test]
+    fn a_buffer_is_the_same_until_a_word_of_it_changes() {
+        let mut words = vec![7u64; 512];
+        let mut samples = Samples::default();
+        let mut ask = |words: &[u64]| {
+            // SAFETY: the words are there.
+            unsafe { samples.are_same(words.as_ptr().cast(), size_of_val(words)) }
+        };
+        assert!(!ask(&words), "it is not known yet");
+        assert!(!ask(&words), "a call that asks twice hears the same");
+        samples.calls += 1;
+        let mut ask = |words: &[u64], calls| {
+            samples.calls += calls;
+            // SAFETY: as above.
+            unsafe { samples.are_same(words.as_ptr().cast(), size_of_val(words)) }
+        };
+        assert!(ask(&words, 0) && ask(&words, 1));
+        for at in [0, 511] {
+            words[at] += 1;
+            assert!(!ask(&words, 1), "word {at} has changed");
+            assert!(ask(&words, 1));
+        }
+        assert!(!ask(&words[..256], 1), "another length is another buffer");
+        words.fill(9);
+        assert!(!ask(&words, 1));
+    }
+
+    /// Bytes that rank 0 put on its board for each of some broadcasts of 4000 integers, before the third of which it changes them.
+    fn shown(cpus: u32, at_home: bool, set: &[(&str, u64)]) -> Vec<(bool, u32)> {
+        let all = std::sync::Mutex::new(Vec::new());
+        job(3, cpus, set, false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            let mut elsewhere = vec![0i32; 4000];
+            let home = hold.engine.channel.home().unwrap();
+            let ints = match at_home {
+                // SAFETY: the home has room for them, and nobody else uses it.
+                true => unsafe { std::slice::from_raw_parts_mut(home.start as *mut i32, 4000) },
+                false => &mut elsewhere[..],
+            };
+            for call in 0..4 {
+                let value = call / 2 + 1;
+                ints.fill(if rank == 0 { value } else { -1 });
+                let message: Data = data(ints);
+                perform(&mut hold, &comm, Task::Bcast(Root::Rank(0), message)).unwrap();
+                assert!(ints.iter().all(|&int| int == value), "rank {rank}, call {call}");
+                let boards = board::of(&hold, &comm).unwrap();
+                if rank == 0 {
+                    let turn = boards.before + comm.context.next_turn();
+                    let note = boards.members[0].board.slot(turn).note();
+                    all.lock().unwrap().push((note.far, note.len));
+                }
+            }
+        });
+        all.into_inner().unwrap()
+    }
+
+    #[test]
+    fn what_is_as_it_was_in_the_last_call_is_lent_if_others_can_map_it() {
+        // Of this length rank 0 may also offer what it has: far, but other bytes.
+        let lent = |shown: Vec<(bool, u32)>| shown.into_iter().map(|(far, _)| far).collect::<Vec<_>>();
+        assert_eq!(lent(shown(8, true, &[])), [false, true, false, true]);
+        assert_eq!(lent(shown(8, false, &[])), [false; 4]);
+        assert_eq!(lent(shown(1, true, &[])), [false; 4]);
+        assert_eq!(lent(shown(8, true, &[("NEARMPI_BOARD_LEND", 0)])), [false; 4]);
+        assert_eq!(lent(shown(8, true, &[("NEARMPI_BOARD_LEND", 9000)])), [false; 4]);
     }
 }
