@@ -21,8 +21,11 @@ use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 use crate::sys::copy;
 
-/// Buffers of which is known what was in them.
-const SAMPLES: usize = 64;
+/// Buffers, and pieces of long ones, of which is known what was in them: a power of two.
+const SAMPLES: usize = 256;
+
+/// Spreads what differs in few bits (2^64 divided by the golden ratio).
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Words that are looked at in each.
 const WORDS: usize = 16;
@@ -39,20 +42,12 @@ struct Sample {
 }
 
 /// What a rank knows of the buffers that it shows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Samples {
-    all: [Sample; SAMPLES],
+    /// None until the first is asked for.
+    all: Vec<Sample>,
     /// The calls so far.
     calls: u64,
-}
-
-impl Default for Samples {
-    fn default() -> Samples {
-        Samples {
-            all: [Sample::default(); SAMPLES],
-            calls: 1,
-        }
-    }
 }
 
 impl Samples {
@@ -61,7 +56,11 @@ impl Samples {
     /// # Safety
     /// There are `len` bytes, at least eight, that can be read.
     unsafe fn are_same(&mut self, at: *const u8, len: usize) -> bool {
-        let known = &mut self.all[((at as usize / 64) ^ (at as usize / 4096) ^ len) % SAMPLES];
+        let place = (at as u64 ^ (len as u64).rotate_left(32)).wrapping_mul(SPREAD) >> (64 - SAMPLES.ilog2());
+        if self.all.is_empty() {
+            self.all.resize(SAMPLES, Sample::default());
+        }
+        let known = &mut self.all[place as usize];
         let again = (known.at, known.len) == (at as usize, len);
         if again && known.call == self.calls {
             return known.same;
@@ -70,7 +69,7 @@ impl Samples {
         for first in (0..WORDS).map(|word| (len - 8) * word / (WORDS - 1)) {
             // SAFETY: the caller's promise.
             let word = unsafe { at.wrapping_add(first).cast::<u64>().read_unaligned() };
-            words = (words.rotate_left(7) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            words = (words.rotate_left(7) ^ word).wrapping_mul(SPREAD);
         }
         *known = Sample {
             at: at as usize,

@@ -216,13 +216,8 @@ pub fn allgather(
     let mine = recv(at.comm.rank);
     let kept = || keep(send, Some(&mine));
     // In place too the others' blocks go elsewhere.
-    each_shows(
-        hold,
-        at,
-        (send.unwrap_or(&mine), mine.len(), true, kept),
-        &recv,
-        longest,
-    )
+    let shown = (send.unwrap_or(&mine), mine.len(), true, kept);
+    each_shows(hold, at, shown, &recv, longest)
 }
 
 /// `MPI_Alltoallv` and `MPI_Alltoallw` of two ranks, whose longer block has `longest` bytes: each shows its block for the other,
@@ -240,8 +235,7 @@ pub fn alltoallv_of_two(
     let me = at.comm.rank;
     let mine = send.unwrap_or(recv).buffer(1 - me);
     let kept = || keep(send.map(|send| send.buffer(me)).as_ref(), Some(&recv.buffer(me)));
-    let kept_whole = send.is_some();
-    let shown = (&mine, mine.len(), kept_whole, kept);
+    let shown = (&mine, mine.len(), send.is_some(), kept);
     each_shows(hold, at, shown, |rank| recv.buffer(rank), longest)
 }
 
