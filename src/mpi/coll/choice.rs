@@ -261,7 +261,7 @@ impl Table {
         send(
             &mut self.alltoall,
             512 * others,
-            if few { (8 << 10) * others } else { ANY },
+            (if few { 8 << 10 } else { 32 << 10 }) * others,
         );
         send(&mut self.scatter, 2 << 10, (32 << 10) * others);
         self.allreduce.shown = any.min(if once { AT_ONCE } else { 1 << 20 });
@@ -498,7 +498,7 @@ mod tests {
         assert_eq!(ways(eight.allgather), [ANY, 0, 0, ANY]);
         let sent = |table: Table| [table.reduce_scatter.shown, table.alltoall.sent, table.scatter.sent];
         assert_eq!(sent(eight), [256 << 10, 56 << 10, 224 << 10]);
-        assert_eq!(sent(nine), [32 << 10, ANY, 256 << 10]);
+        assert_eq!(sent(nine), [32 << 10, 256 << 10, 256 << 10]);
         assert_eq!(table(&[], true, 9).wide, 256 << 10);
     }
 
@@ -590,7 +590,7 @@ mod tests {
         );
         assert_eq!(
             rule(false, 16, Operation::Alltoall),
-            "alltoall@16 roomy: shown<=7680 pairs"
+            "alltoall@16 roomy: shown<=7680 pairs<=480K offered"
         );
         let many = rule(true, 100, Operation::Allreduce);
         assert_eq!(many, "allreduce@100 crowded: flat<=4K doubling<=16383 halves");
