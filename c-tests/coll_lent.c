@@ -27,28 +27,16 @@ static void before(int *to, int count)
         to[i] = element(my_rank, i);
 }
 
-/* The same call twice, so that the data are what they were in the call before; one rank comes late, another one each time. */
-#define TWICE(call)                              \
-    for (int time_ = 0; time_ < 2; time_++) {    \
+/* The same call again, so that the data are what they were in the call before; one rank comes late, another one each time. */
+#define TIMES(times, call)                       \
+    for (int time_ = 0; time_ < (times); time_++) { \
         if ((lag + time_) % n_ranks == my_rank)  \
             usleep(100);                         \
         OK(call);                                \
     }
-
-static void after(int *sent, int count)
-{
-    for (int i = 0; i < count; i++)
-        sent[i] = -1;
-    lag++;
-}
-
+#define TWICE(call) TIMES(2, call)
 /* ... but once in place, where the result takes the place of the data. */
-#define ONCE_IN_PLACE(call)                              \
-    for (int time_ = 0; time_ < 2 - in_place; time_++) { \
-        if ((lag + time_) % n_ranks == my_rank)          \
-            usleep(100);                                 \
-        OK(call);                                        \
-    }
+#define ONCE_IN_PLACE(call) TIMES(2 - in_place, call)
 
 #define SEES(at, expected)                                                                                          \
     do {                                                                                                            \

@@ -148,6 +148,12 @@ impl<B: Bytes> Channel<B> {
         self.map(peer, address, len)
     }
 
+    /// As if `peer`'s home could not be mapped.
+    #[cfg(test)]
+    pub fn never_map(&mut self, peer: u32) {
+        self.homes.theirs[peer as usize] = Theirs::Never;
+    }
+
     /// As [`Channel::mapped`], of what the peer says now.
     fn map(&mut self, peer: u32, address: u64, len: usize) -> Option<*mut u8> {
         let block = self.segment.rank(peer);

@@ -175,7 +175,7 @@ cvars! {
     board_doubling "BOARD_DOUBLING" 8 0..=32768 job
         "ranks, each with a CPU, from which an allreduce of 3072 bytes of all ranks together, and up to 1024 of each, goes by boards in exchanges at doubling distances; with more than twice as many ranks shorter ones and barriers too; 0: all look at all";
     share_min "SHARE_MIN" 2048 0..=1073741824 job
-        "bytes from which each rank reduces its share of an allreduce by boards; where ranks share CPUs 16 times that, two ranks 128 times; never two with a CPU each";
+        "bytes from which each rank reduces its share of an allreduce by boards; where ranks share CPUs 16 times that, two ranks 128 times; never two with a CPU each; of a reduction to a root of more than four ranks with a CPU each four times that";
     numa "NUMA" 1 0..=1
         "1: what a rank owns of the shared memory lies on its own NUMA node; 0: rank 0 touches all of it first, and mpirun binds nobody unless asked";
     check "CHECK" 0 0..=1 job

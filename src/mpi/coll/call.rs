@@ -266,7 +266,10 @@ pub fn barrier_at_once(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {
 pub fn bcast_at_once(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8, usize)) -> Option<Result<()>> {
     let boards = at_once(hold, comm)?;
     let near = boards.table.least;
-    if row.1 == 0 || row.1 > near.min(boards.table.bcast.shown) || boards.may_lend(hold, row.0, row.1) {
+    if row.1 == 0 || row.1 > near.min(boards.table.bcast.shown) {
+        return None;
+    }
+    if comm.rank == root && boards.may_lend(hold, row.0, row.1) {
         return None;
     }
     let at = Where {
@@ -378,13 +381,13 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 0 => Some(Ok(())),
                 _ if elements.are_sent(&table.allreduce) => None,
                 len if len > table.allreduce.shown => {
-                    (table.allreduce.offers(len)).then(|| long_reductions::allreduce(hold, at(signature), &elements))
+                    (table.allreduce.offers(len)).then(|| long_reductions::reduce(hold, at(signature), None, &elements))
                 }
                 len if (table.doubling..=DOUBLED).contains(&len) && !Elements::calls(reduction) => {
                     Some(doubling::allreduce(hold, at(signature), &elements))
                 }
                 len if (size > 2 && len > near) || (len >= table.share && reduction.count >= size) => {
-                    Some(shares::allreduce_shared(hold, at(signature), &elements))
+                    Some(shares::reduce(hold, at(signature), None, &elements))
                 }
                 _ => Some(reductions::allreduce(hold, at(signature), &elements)),
             }
@@ -394,15 +397,14 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             match elements.size() {
                 0 => Some(Ok(())),
                 _ if elements.are_sent(&table.reduce) => None,
-                len if len > table.reduce.shown.max(table.reduce.learnt) => {
-                    (table.reduce.offers(len)).then(|| long_reductions::reduce(hold, at(signature), *root, &elements))
-                }
+                len if len > table.reduce.shown.max(table.reduce.learnt) => (table.reduce.offers(len))
+                    .then(|| long_reductions::reduce(hold, at(signature), Some(*root), &elements)),
                 len if len > table.reduce.shown && size == 2 => {
                     let at = passed_once(passing(signature, len), What::Reduce, len);
                     Some(long_reductions::reduce_learnt(hold, at, *root, &elements))
                 }
                 len if len >= table.reduce_share && reduction.count >= size => {
-                    Some(shares::reduce_shared(hold, at(signature), *root, &elements))
+                    Some(shares::reduce(hold, at(signature), Some(*root), &elements))
                 }
                 len => Some(reductions::reduce(hold, passing(signature, len), *root, &elements)),
             }

@@ -215,6 +215,10 @@ impl Table {
         }
         if size > 2 && !crowded && !always && near >= LEAST {
             table.adapt_to_roomy(size, any, once);
+            if size > 4 {
+                // A root that reduces all is the last to be through, by far.
+                table.reduce_share = settings.share_min.saturating_mul(4) as usize;
+            }
         }
         for &operation in Operation::ALL {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {
@@ -268,8 +272,6 @@ impl Table {
         self.reduce.shown = self.reduce.shown.min(512 << 10);
         self.allgather.shown = self.near;
         if size > 4 {
-            // A root that reduces all is the last to be through, by far.
-            self.reduce_share = 8 << 10;
             if once {
                 (self.reduce.shown, self.reduce.offered) = (self.reduce.shown.min(AT_ONCE), ANY);
             }

@@ -69,7 +69,7 @@ const KIND_SHIFT: u32 = 27;
 const MIX_SHIFT: u32 = 21;
 const MIX_BITS: u32 = 6;
 /// A multiplier that spreads neighbouring values (2^64 divided by the golden ratio).
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(super) const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A call as its messages name it: `kind` and `mix` in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,9 +33,9 @@ impl Turn<'_> {
     /// As [`Turn::see`].
     pub fn see_part(&self, hold: &mut Hold, from: u32, part: usize) -> Result<View> {
         let view = self.see(hold, from, Some(part * (self.size() as usize - 1)))?;
-        let place = match view.stride {
-            0 => place_among(self.comm.rank, from) * part,
-            stride => self.comm.rank as usize * stride,
+        let place = match view.lent {
+            None => place_among(self.comm.rank, from) * part,
+            Some(stride) => self.comm.rank as usize * stride,
         };
         Ok(View {
             data: view.data.wrapping_add(place),

@@ -16,6 +16,7 @@ use super::{Boards, Turn, View};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Blocks;
+use crate::mpi::coll::signature::SPREAD;
 use crate::mpi::comm::Comm;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
@@ -23,9 +24,6 @@ use crate::sys::copy;
 
 /// Buffers, and pieces of long ones, of which is known what was in them: a power of two.
 const SAMPLES: usize = 256;
-
-/// Spreads what differs in few bits (2^64 divided by the golden ratio).
-const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Words that are looked at in each.
 const WORDS: usize = 16;
@@ -113,7 +111,7 @@ impl Boards {
     #[inline]
     pub fn lends(&self, hold: &mut Hold, buffer: &Buffer, (first, len): (usize, usize)) -> bool {
         let at = buffer.address.wrapping_add(first);
-        if len < self.lend_min.max(8) || !buffer.is_in_a_row() || !self.may_lend(hold, at, len) {
+        if !self.may_lend(hold, at, len) || !buffer.is_in_a_row() {
             return false;
         }
         // SAFETY: they are the program's, in this rank's memory.
@@ -141,7 +139,8 @@ impl Turn<'_> {
     /// # Errors
     /// As [`Turn::show`].
     pub fn lend_shares(&self, hold: &mut Hold, buffer: &Buffer) -> Result<bool> {
-        match buffer.len().saturating_mul(2) / (self.size() as usize) < self.boards.lend_min {
+        // Of more than two ranks the bound is twice the setting.
+        match buffer.len() / (self.size() as usize) < self.boards.lend_min / 2 {
             true => Ok(false),
             false => self.lend(hold, buffer, (0, buffer.len())),
         }
@@ -152,21 +151,23 @@ impl Turn<'_> {
     /// # Errors
     /// As [`Turn::show`].
     pub fn lend_parts(&self, hold: &mut Hold, (first, part): (usize, usize), blocks: &Blocks) -> Result<bool> {
+        if part < self.boards.lend_min {
+            return Ok(false);
+        }
         let ranks = self.size();
         let block = |rank| blocks.buffer(rank);
         let (base, last) = (block(0), block(ranks - 1));
-        let (at, end) = (base.address as usize, last.address as usize + last.len());
-        let stride = (last.address as usize).wrapping_sub(at) / (ranks as usize - 1).max(1);
-        let shown = part * (ranks as usize - 1);
-        if part < self.boards.lend_min || end < at {
+        let (at, end) = (base.address as usize, last.address as usize);
+        if end <= at {
             return Ok(false);
         }
+        let (others, span) = (ranks as usize - 1, end - at + last.len());
+        let (stride, shown) = ((end - at) / others, part * others);
         let regular = (0..ranks).all(|rank| {
             let block = block(rank);
             block.is_in_a_row() && block.len() >= first + part && block.address as usize == at + rank as usize * stride
         });
-        let all = Buffer::bytes(base.address, end - at);
-        if !regular || stride == 0 || !self.boards.lends(hold, &all, (0, end - at)) {
+        if !regular || !self.boards.lends(hold, &Buffer::bytes(base.address, span), (0, span)) {
             return Ok(false);
         }
         let words = [(at + first) as u64, shown as u64, stride as u64];
@@ -199,8 +200,7 @@ impl Turn<'_> {
             data,
             len,
             far: None,
-            lent: true,
-            stride,
+            lent: Some(stride),
             ..view
         })
     }
@@ -297,6 +297,33 @@ mod tests {
             }
         });
         all.into_inner().unwrap()
+    }
+
+    /// Rank 1 can map nothing of the others' memory, and copies what they lend; rank 2 can do neither and says so.
+    #[test]
+    fn what_cannot_be_mapped_is_copied_or_else_refused() {
+        job(3, 8, &[], false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            let home = hold.engine.channel.home().unwrap();
+            // SAFETY: the home has room for them, and nobody else uses it.
+            let ints = unsafe { std::slice::from_raw_parts_mut(home.start as *mut i32, 4000) };
+            if rank > 0 {
+                hold.engine.channel.never_map(0);
+            }
+            for last in [false, true] {
+                if last && rank == 2 {
+                    hold.engine.channel.never_read(0);
+                }
+                ints.fill(if rank == 0 { 7 } else { -1 });
+                let outcome = perform(&mut hold, &comm, Task::Bcast(Root::Rank(0), data(ints)));
+                match last && rank == 2 {
+                    true => assert!(outcome.unwrap_err().to_string().contains("neither map nor copy")),
+                    false => assert!(outcome.is_ok() && ints.iter().all(|&int| int == 7), "rank {rank}"),
+                }
+                assert!(hold.desk.borrowed.is_empty() || last, "copies are kept for a call");
+            }
+        });
     }
 
     #[test]

@@ -52,11 +52,11 @@ impl<'a> Where<'a> {
         // Blocks begin with a line: copies that do not are slower.
         let table = (ranks as usize * ENTRY).next_multiple_of(LINE);
         let total = blocks.len_but(self.comm.rank, ranks);
-        let first = blocks.buffer(0);
-        if total > self.near
-            || total + table > LONGEST
-            || (!copied && self.boards.lends(hold, &first, (0, first.len())))
-        {
+        let lends = |hold: &mut Hold| {
+            let first = blocks.buffer(0);
+            !copied && self.boards.lends(hold, &first, (0, first.len()))
+        };
+        if total > self.near || total + table > LONGEST || lends(hold) {
             let offer = Offer::blocks(blocks, ranks, copied, self.others());
             turn.offer(hold, &offer)?;
             return Ok(Some(offer));

@@ -8,8 +8,8 @@
 
 use super::far::{BLOCK, Offer, Reader, WHOLE, wait_all};
 use super::moves::keep;
-use super::reductions::{self, Elements};
-use super::{Turn, Where};
+use super::reductions::{self, Elements, Part};
+use super::{Turn, Where, shares};
 use crate::mpi::coll::args::Reduction;
 use crate::mpi::coll::schedule::share;
 use crate::mpi::error::Result;
@@ -28,9 +28,6 @@ const FETCHED: usize = 512 << 10;
 
 /// Bytes of them that are reduced at a time.
 const REDUCED: usize = 4 << 10;
-
-/// Elements of a rank's operand, or of a part of the result: first and number.
-type Part = (usize, usize);
 
 impl Elements<'_> {
     fn bytes(&self, (first, count): Part) -> (usize, usize) {
@@ -169,31 +166,16 @@ impl Elements<'_> {
     }
 }
 
-/// Everybody offers its operand and reduces its share of all; then it shows that, and takes the others'.
-/// Cost: about 2 n bytes read by each rank, n reduced, two turns for each piece.
+/// Everybody offers its operand and reduces its share of all; then it shows that, and the root, or everybody if there is none, takes the
+/// others'. Cost: about n bytes read by each rank, n more by who takes the result, n reduced, two turns for each piece.
 ///
 /// # Errors
 /// `Other`: a member is in another call, or has another number of elements.
-pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
-    elements
-        .pieces(longest(at, elements) * at.comm.size() as usize)
-        .try_for_each(|piece| reduce_piece(hold, at, &piece, None))
-}
-
-/// As [`allreduce`], but only the root takes what the others show.
-/// Cost: about n bytes read by each rank, 2 n by the root, n reduced, two turns for each piece.
-///
-/// # Errors
-/// As [`allreduce`].
-pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Result<()> {
-    if at.comm.rank == root {
-        return allreduce(hold, at, elements);
-    }
-    let each = longest(at, elements);
-    let mut room = vec![0u8; each];
-    elements
-        .pieces(each * at.comm.size() as usize)
-        .try_for_each(|piece| reduce_piece(hold, at, &piece, Some(&mut room)))
+pub fn reduce(hold: &mut Hold, at: Where, root: Option<u32>, elements: &Elements) -> Result<()> {
+    let most = longest(at, elements) * at.comm.size() as usize;
+    shares::in_pieces(at, root, elements, most, |piece, room| {
+        reduce_piece(hold, at, piece, room)
+    })
 }
 
 /// Bytes of the longest share of a piece, which is shown at a time: whole elements.
@@ -228,7 +210,7 @@ fn reduce_piece(hold: &mut Hold, at: Where, elements: &Elements, room: Option<&m
 /// ([`Where::decides`]). Cost: n bytes read and reduced by the root.
 ///
 /// # Errors
-/// As [`allreduce`].
+/// As [`reduce`].
 pub fn reduce_learnt(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Result<()> {
     let (me, len) = (at.comm.rank, elements.size());
     if me != root {
@@ -267,7 +249,7 @@ pub fn reduce_learnt(hold: &mut Hold, at: Where, root: u32, elements: &Elements)
 /// A scan of two ranks: to rank 1 it is a reduction, to rank 0 a copy. Cost: that of [`reduce_learnt`].
 ///
 /// # Errors
-/// As [`allreduce`].
+/// As [`reduce`].
 pub fn scan_learnt(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
     reduce_learnt(hold, at, 1, elements)?;
     if at.comm.rank == 0 && !elements.is_in_place() {
@@ -280,7 +262,7 @@ pub fn scan_learnt(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()
 /// Cost: about n bytes read and reduced by each rank, one turn.
 ///
 /// # Errors
-/// As [`allreduce`].
+/// As [`reduce`].
 pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: impl Fn(u32) -> Part) -> Result<()> {
     let len = elements.bytes(block(at.comm.rank)).1;
     let recv = elements.recv;
@@ -299,7 +281,7 @@ pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: im
 /// Cost: rank r reads and reduces r n bytes.
 ///
 /// # Errors
-/// As [`allreduce`].
+/// As [`reduce`].
 pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) -> Result<()> {
     let (me, size, recv) = (at.comm.rank, at.comm.size(), elements.recv);
     let whole = (0, elements.count);

@@ -282,7 +282,7 @@ impl Boards {
             lend_min: match settings.board_lend {
                 // Of more ranks each waits for more.
                 least if least > 0 && !started && !segment.oversubscribed() => {
-                    least as usize * comm.size().saturating_sub(1).clamp(1, 2) as usize
+                    (least as usize * comm.size().saturating_sub(1).clamp(1, 2) as usize).max(8)
                 }
                 _ => usize::MAX,
             },
@@ -470,8 +470,7 @@ impl<'a> Turn<'a> {
             data,
             len: shown,
             far: None,
-            lent: false,
-            stride: 0,
+            lent: None,
             from,
         };
         if note.far && shown == lent::LENT {

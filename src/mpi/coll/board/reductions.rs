@@ -222,8 +222,7 @@ impl<'a> Elements<'a> {
                 data: operand.cast_const(),
                 len: self.size(),
                 far: None,
-                lent: false,
-                stride: 0,
+                lent: None,
                 from: rank,
             });
         }
@@ -255,8 +254,7 @@ impl<'a> Elements<'a> {
             data,
             len: self.size(),
             far: None,
-            lent: false,
-            stride: 0,
+            lent: None,
             from,
         };
         let (own, theirs) = (view(self.operand().address.cast_const(), me), view(theirs, 1 - me));

@@ -57,30 +57,31 @@ impl Elements<'_> {
 }
 
 /// Everybody shows its operand and reduces its share of all; then everybody shows its share of the
-/// result and takes the others'. Cost: about n bytes shown and 2 n read by each rank, n reduced, two turns for each piece.
+/// result, and the root, or everybody if there is none, takes the others'.
+/// Cost: about n bytes shown and read by each rank, n more by who takes the result, n reduced, two turns for each piece.
 ///
 /// # Errors
 /// As [`reductions::allreduce`](super::reductions::allreduce).
-pub fn allreduce_shared(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> {
-    elements
-        .pieces(at.near * SHARED)
-        .try_for_each(|piece| share_piece(hold, at, &piece, None))
+pub fn reduce(hold: &mut Hold, at: Where, root: Option<u32>, elements: &Elements) -> Result<()> {
+    in_pieces(at, root, elements, at.near * SHARED, |piece, room| {
+        share_piece(hold, at, piece, room)
+    })
 }
 
-/// As [`allreduce_shared`], but only the root takes what the others show.
-/// Cost: about n bytes shown and read by each rank, 2 n read by the root, n reduced, two turns for each piece.
-///
-/// # Errors
-/// As [`reductions::allreduce`](super::reductions::allreduce).
-pub fn reduce_shared(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Result<()> {
-    if at.comm.rank == root {
-        return allreduce_shared(hold, at, elements);
-    }
-    let most = at.near * SHARED;
-    let mut room = vec![0u8; elements.size().min(most).div_ceil(at.comm.size() as usize) + elements.extent];
+/// Reduces pieces of up to `most` bytes; a rank that does not take the result has room for its share of one.
+pub(super) fn in_pieces(
+    at: Where,
+    root: Option<u32>,
+    elements: &Elements,
+    most: usize,
+    mut reduce: impl FnMut(&Elements, Option<&mut [u8]>) -> Result<()>,
+) -> Result<()> {
+    let takes = root.is_none_or(|root| root == at.comm.rank);
+    let share = elements.size().min(most).div_ceil(at.comm.size() as usize) + elements.extent;
+    let mut room = vec![0u8; if takes { 0 } else { share }];
     elements
         .pieces(most)
-        .try_for_each(|piece| share_piece(hold, at, &piece, Some(&mut room)))
+        .try_for_each(|piece| reduce(&piece, (!takes).then_some(&mut room[..])))
 }
 
 /// One piece of a reduction whose result this rank takes, unless it only has `room` for its share.

@@ -88,8 +88,7 @@ impl<'a> Turn<'a> {
                     data: payload.cast_const(),
                     len,
                     far: None,
-                    lent: false,
-                    stride: 0,
+                    lent: None,
                     from,
                 });
             }

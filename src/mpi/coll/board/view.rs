@@ -19,10 +19,9 @@ pub struct View {
     pub len: usize,
     /// Where they lie in the other's own memory, if not at `data`.
     pub far: Option<u64>,
-    /// Whether they lie in the other's own memory all the same, where both have mapped it.
-    pub(super) lent: bool,
-    /// ... how far one block lies behind the other there, if there is one for each rank.
-    pub(super) stride: usize,
+    /// If they lie in the other's own memory all the same, where both have mapped it: how far one rank's block lies behind another's, 0 for
+    /// one row.
+    pub(super) lent: Option<usize>,
     pub(super) from: u32,
 }
 
@@ -91,7 +90,7 @@ impl View {
         let from = self.data.wrapping_add(first);
         // SAFETY: the caller's promise.
         unsafe {
-            match self.lent {
+            match self.lent.is_some() {
                 true => to.unpack(at, from, len),
                 false => to.unpack_from_peer(hold.engine.channel.ahead, at, from, len),
             }
