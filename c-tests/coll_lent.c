@@ -28,15 +28,22 @@ static void before(int *to, int count)
 }
 
 /* The same call again, so that the data are what they were in the call before; one rank comes late, another one each time. */
-#define TIMES(times, call)                       \
+#define TIMES(times, call)                          \
     for (int time_ = 0; time_ < (times); time_++) { \
-        if ((lag + time_) % n_ranks == my_rank)  \
-            usleep(100);                         \
-        OK(call);                                \
+        if ((lag + time_) % n_ranks == my_rank)     \
+            usleep(100);                            \
+        OK(call);                                   \
     }
 #define TWICE(call) TIMES(2, call)
 /* ... but once in place, where the result takes the place of the data. */
 #define ONCE_IN_PLACE(call) TIMES(2 - in_place, call)
+
+static void after(int *sent, int count)
+{
+    for (int i = 0; i < count; i++)
+        sent[i] = -1;
+    lag++;
+}
 
 #define SEES(at, expected)                                                                                          \
     do {                                                                                                            \
