@@ -11,7 +11,8 @@ use super::ways::{self, Choice};
 use super::{Bytes, Channel};
 use crate::shm::pool::Name;
 use crate::shm::profile::What;
-use crate::sys::{clock, cma, cpu};
+use crate::sys::cma::{self, Pace};
+use crate::sys::{clock, cpu};
 use std::sync::atomic::Ordering;
 
 /// A shuttle's first bytes, whose pages are made for whatever comes, at most; its first quarter where that is less.
@@ -22,6 +23,9 @@ const PAGES_AFTER: u64 = 64;
 
 /// Parts of a ring, the least of which a message fills that may go through cells where the ring is full.
 const ASIDE: u32 = 16;
+
+/// Where ranks share CPUs and the kernel copies slowly, learning begins at so many times `NEARMPI_ONE_COPY_SHARED`.
+const SLOW_KERNEL: u64 = 32;
 
 /// A message that its sender waits for may be copied once from this part of `NEARMPI_ONE_COPY_MIN` on.
 const AWAITED: u64 = 2;
@@ -110,17 +114,23 @@ impl<B: Bytes> Channel<B> {
             4 if len < one_copy_min => Way::Cells,
             4 if len < join_min => Way::Pull,
             4 => Way::Join,
-            _ if !at_home && (len as u64) < self.one_copy_shared(to) => Way::Cells,
-            _ => self.learnt_way(to, (len, at_home), one_copy_min, join_min),
+            _ => match !at_home && self.is_given(to, len as u64) {
+                true => Way::Cells,
+                false => self.learnt_way(to, (len, at_home), one_copy_min, join_min),
+            },
         }
     }
 
-    /// Bytes up to which the way to `to` is given where ranks share CPUs. Trying costs more there than any way gains: who copies, by
-    /// itself or in the kernel, takes the time from the others. But lines that come from a core far away, past whose caches this rank
-    /// has come to write therefore, cost more.
-    fn one_copy_shared(&self, to: u32) -> u64 {
-        let near = || !self.out[to as usize].stores.streaming() || self.is_here(to);
-        self.settings.one_copy_shared * u64::from(self.segment.oversubscribed() && near())
+    /// Whether messages of `len` bytes to `to` go through cells and nothing is learnt, because ranks share CPUs: who copies, by itself
+    /// or in the kernel, takes the time from the others. Where the kernel copies quickly that is worth finding out all the same, and
+    /// lines that come from a core far away, past whose caches this rank has come to write therefore, cost more than trying.
+    fn is_given(&mut self, to: u32, len: u64) -> bool {
+        let least = self.settings.one_copy_shared;
+        let near = |low: &Self| !low.out[to as usize].stores.streaming() || low.is_here(to);
+        self.segment.oversubscribed()
+            && len < least.saturating_mul(SLOW_KERNEL)
+            && near(self)
+            && (len < least || !self.pace.get_or_insert_with(cma::pace).kernel_is_quick())
     }
 
     /// Where learning has a choice: both sides copy what makes a chunk for each, above twice `join_min` one
@@ -131,7 +141,9 @@ impl<B: Bytes> Channel<B> {
         let pull = len >= one_copy_min && len < 2 * join_min;
         let join = len >= one_copy_min.max(2 * JOIN_LEAST);
         let by_shuttle = self.goes_by_shuttle(to, len, true);
+        let quick = || self.segment.oversubscribed() && self.pace.is_some_and(Pace::kernel_is_quick);
         let guess = match len {
+            _ if pull && !at_home && quick() => Way::Pull,
             _ if join && 2 * len >= join_min && !by_shuttle => Way::Join,
             _ => Way::Cells,
         };
@@ -246,8 +258,18 @@ mod tests {
         let ways = |low: &mut Channel<Plain>, len| -> Vec<Way> {
             (0..100).map(|_| low.way(1, len, Some(at), 32_768)).collect()
         };
+        let pace = |kernel| Some(Pace { kernel, own: 0.03 });
+        low.pace = pace(0.1);
         assert!(ways(&mut low, 500_000).iter().all(|&way| way == Way::Cells) && !low.tries(1, 500_000));
         assert!(ways(&mut low, 1 << 20).iter().any(|&way| way != Way::Cells));
+        low.pace = pace(0.03);
+        assert!(ways(&mut low, 32_767).iter().all(|&way| way == Way::Cells));
+        assert_eq!(
+            ways(&mut low, 32_768)[0],
+            Way::Pull,
+            "what a quick kernel does is tried first"
+        );
+        low.pace = pace(0.1);
         low.settings.way = 4;
         assert_eq!(low.way(1, 500_000, Some(at), 32_768), Way::Pull, "by length alone");
         (low.settings.way, low.settings.one_copy_shared) = (0, 0);
@@ -261,6 +283,10 @@ mod tests {
         let mut bytes = vec![1u8; 500_000];
         let at = bytes.as_mut_ptr();
         let mut low = Channel::<Plain>::join(segment.clone(), 0, Settings::read(|_| None).unwrap());
+        low.pace = Some(Pace {
+            kernel: f32::INFINITY,
+            own: 0.03,
+        });
         let mut learns = |past: bool, cpu| {
             low.out[1].stores = if past { Stores::past() } else { Stores::plain() };
             segment.rank(1).bell.seen_on(cpu);

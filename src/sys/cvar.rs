@@ -72,8 +72,8 @@ cvars! {
         "1: large messages are copied once, by process_vm_readv; 0: all go through shared memory";
     one_copy_min "ONE_COPY_MIN" 32768 1..=1073741824
         "bytes from which a message in a row may be copied once rather than twice, a blocking send or one to a rank that sends as long ones from half of it; which is better is learnt";
-    one_copy_shared "ONE_COPY_SHARED" 1048576 0..=1073741824
-        "the same where ranks share CPUs: shorter messages go through cells and nothing is learnt, but of what lies in memory that other ranks map, or goes to a rank on a CPU far away; 0: as elsewhere";
+    one_copy_shared "ONE_COPY_SHARED" 32768 0..=1073741824
+        "the same where ranks share CPUs, and 32 times that where the kernel copies much slower than a process does: shorter messages go through cells and nothing is learnt, but of what lies in memory that other ranks map, or goes to a rank on a CPU far away; 0: as elsewhere";
     offer_min "OFFER_MIN" 65536 1..=1073741824
         "bytes from which a message waits in the sender's memory until its receive is posted, even if it will go through cells; four times that if the ring has room for it in parts; eight times that, where it goes through cells, if receivers have given all of them back";
     way "WAY" 0 0..=4
