@@ -45,7 +45,7 @@ struct Dealt {
 /// What a rank has to do with its mate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bond {
-    /// Each waits for the other one's messages.
+    /// Each waits for the other one's messages, and few come and go with others.
     Turns,
     /// Many messages come and go at a time, or long ones, and few with others.
     Bulk,
@@ -72,15 +72,20 @@ impl Mate {
     fn bond(self, before: Option<Mate>) -> Option<(usize, Bond)> {
         let before = before.filter(|before| before.rank == self.rank)?;
         let (with_it, with_all) = (self.dealt.since(before.dealt), self.total.since(before.total));
-        let most = |one: u32, all: u32| u64::from(one) * 4 >= u64::from(all) * 3;
-        let many = with_it.records > FEW * EVERY;
-        let bond = match with_it.bytes > with_it.records.saturating_mul(LONG) {
-            true if most(with_it.bytes, with_all.bytes) => Bond::Bulk,
-            false if many && most(with_it.records, with_all.records) => Bond::Bulk,
-            _ if many => return None,
-            _ => Bond::Turns,
+        let (long, many) = (
+            with_it.bytes > with_it.records.saturating_mul(LONG),
+            with_it.records > FEW * EVERY,
+        );
+        let bond = match long || many {
+            true => Bond::Bulk,
+            false => Bond::Turns,
         };
-        Some((self.rank as usize, bond))
+        let (one, all) = match long {
+            true => (with_it.bytes, with_all.bytes),
+            false => (with_it.records, with_all.records),
+        };
+        let most = u64::from(one) * 4 >= u64::from(all) * 3;
+        most.then_some((self.rank as usize, bond))
     }
 }
 
@@ -148,7 +153,7 @@ impl<B: Bytes> Channel<B> {
 /// The CPU out of `may` to which rank `me`, which waits for `mate`, should go; `places` are the CPUs on which ranks are, where known.
 ///
 /// - That of its mate in bulk, if it is no fuller and `me` leaves others behind.
-/// - Else the emptiest but the mate's, if it has two ranks fewer than `me`'s, of which `me` is the last; three fewer from a mate in
+/// - Else the emptiest but the mate's, the next one behind its own, if it has two ranks fewer than `me`'s, of which `me` is the last; three fewer from a mate in
 ///   bulk, so that the others of its CPU go to theirs; or no more from a mate in turns.
 fn better(places: &[Option<u32>], me: usize, mate: Option<(usize, Bond)>, may: &CpuSet) -> Option<usize> {
     let here = places[me]?;
@@ -172,7 +177,9 @@ fn better(places: &[Option<u32>], me: usize, mate: Option<(usize, Bond)>, may: &
         return None;
     }
     let others = may.iter().filter(|&cpu| with_mate != Some(cpu as u32));
-    let (count, to) = others.map(|cpu| (on(cpu as u32), cpu)).min()?;
+    // The next one behind its own, lest those of all crowds meet on one.
+    let behind = |cpu: usize| (cpu.wrapping_sub(here as usize), cpu);
+    let (count, (_, to)) = others.map(|cpu| (on(cpu as u32), behind(cpu))).min()?;
     (count + fewer <= on(here)).then_some(to)
 }
 
@@ -193,6 +200,13 @@ mod tests {
         // Nobody is counted who sleeps, or whose place is not known.
         assert_eq!(better(&on(&[0, 0, -1, -1]), 1, None, &both), Some(1));
         assert_eq!(better(&on(&[0, 0, -1, -1]), 3, None, &both), None);
+    }
+
+    #[test]
+    fn the_last_of_two_crowds_part() {
+        let four = CpuSet::parse("0-3").unwrap();
+        let places = on(&[0, 2, 0, 2]);
+        assert_eq!([2, 3].map(|me| better(&places, me, None, &four)), [Some(1), Some(3)]);
     }
 
     #[test]
@@ -222,10 +236,8 @@ mod tests {
         assert_eq!(after(short, none), Some(Bond::Turns));
         assert_eq!(after(long, none), Some(Bond::Bulk));
         assert_eq!(after(window, none), Some(Bond::Bulk));
-        // With others it has as much to do.
-        assert_eq!(after(short, short), Some(Bond::Turns));
-        assert_eq!(after(long, long), Some(Bond::Turns));
-        assert_eq!(after(window, window), None);
+        // With others it has as much to do: neighbours in a ring would change CPUs again and again.
+        assert!([short, long, window].iter().all(|&some| after(some, some).is_none()));
         let other = at(2, start, start);
         assert!(other.bond(before).is_none() && other.bond(None).is_none());
     }
