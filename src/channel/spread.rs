@@ -6,11 +6,11 @@
 //! CPU it waits, and the last rank of a CPU with at least two more than another moves there. What it may run on
 //! afterwards is what it was before, so the kernel stays free.
 //!
-//! Two ranks that send each other messages on one CPU need a change of place for each. So the second of them moves to a
-//! CPU that is no fuller, if it waits for the same rank at two looks, and no rank moves to that of the one it waits for. Two
-//! that exchange many messages for each change of place, or longer ones, are better off together, for what one has written lies in the
-//! cache of the other: they stay, and one goes where the other is if that CPU is no fuller than its own and it has little to do with
-//! others.
+//! Two ranks that send each other messages on one CPU need a change of place for each. So the second of them moves to a CPU that is
+//! no fuller, if it waits for the same rank at two looks and has little to do with others (neighbours in a ring would move on and on),
+//! and no rank moves to that of the one it waits for. Two that exchange many messages for each change of place, or longer ones, are
+//! better off together, for what one has written lies in the cache of the other: they stay, and one goes where the other is if that
+//! CPU is no fuller than its own and it has little to do with others.
 
 use super::{Bytes, Channel};
 use crate::sys::cpu;
@@ -153,8 +153,8 @@ impl<B: Bytes> Channel<B> {
 /// The CPU out of `may` to which rank `me`, which waits for `mate`, should go; `places` are the CPUs on which ranks are, where known.
 ///
 /// - That of its mate in bulk, if it is no fuller and `me` leaves others behind.
-/// - Else the emptiest but the mate's, the next one behind its own, if it has two ranks fewer than `me`'s, of which `me` is the last; three fewer from a mate in
-///   bulk, so that the others of its CPU go to theirs; or no more from a mate in turns.
+/// - Else the emptiest but the mate's, of several the next one behind its own, if it has two ranks fewer than `me`'s, of which `me` is
+///   the last; three fewer from a mate in bulk, so that the others of its CPU go to theirs; or no more from a mate in turns.
 fn better(places: &[Option<u32>], me: usize, mate: Option<(usize, Bond)>, may: &CpuSet) -> Option<usize> {
     let here = places[me]?;
     let on = |cpu: u32| places.iter().filter(|&&place| place == Some(cpu)).count();
