@@ -135,7 +135,7 @@ impl<B: Bytes> Channel<B> {
 
     /// Where learning has a choice: both sides copy what makes a chunk for each, above twice `join_min` one
     /// side alone is never worth it. What could go by shuttle begins with that, but what has just become worth the shuttle's pages goes
-    /// on as it did until it has tried that (`Ways::retry`).
+    /// on as it did until it has tried that (`Ways::retry`). Where ranks share CPUs and the kernel copies quickly it begins with one copy.
     /// Of what lies in this rank's home the kernel's pace says nothing.
     fn learnt_way(&mut self, to: u32, (len, at_home): (usize, bool), one_copy_min: usize, join_min: usize) -> Way {
         let pull = len >= one_copy_min && len < 2 * join_min;
