@@ -42,6 +42,7 @@ const UNSAFE: &[&str] = &[
     "src/mpi/op",
     "src/mpi/coll/machine.rs",
     "src/mpi/rma/",
+    "src/mpi/io/transfer.rs",
     "src/mpi/coll/board/",
     // The gate of MPI_THREAD_MULTIPLE.
     "src/mpi/world.rs",

@@ -48,28 +48,14 @@ mpi4py_ring() { # RANKS
     [ "$(grep -c "loops = .*($1 processes" "$LOG")" = 2 ] || die "$(reason)"
     say "1 KB and 4 MB around $1 ranks"
 }
-# mpi4py_subclass RANKS: test_subclass as if there were no files.
-mpi4py_subclass() {
-    local MAIN=(-c '
-import runpy
-from mpi4py import MPI
-class File(MPI.File):
-    @classmethod
-    def Open(cls, *args):
-        raise NotImplementedError
-MPI.File = File
-runpy.run_path("main.py", run_name="__main__")')
-    mpi4py_tests "$1" 120 -i test_subclass
-}
 # mpi4py_tests RANKS LIMIT MODULE...: every rank must have run tests and found them right.
-MAIN=(main.py)
 mpi4py_tests() {
     local n=$1 limit=$2 ran fine
     shift 2
     mpi4py_fetch
     cd "$TESTS" || die "the source distribution has no tests"
     export MPI4PY_LIBMPI=$PREFIX/lib/libmpi.so.12
-    env "$MARK" LD_LIBRARY_PATH="$RUNPATHS" timeout -k 5 "$limit" "$MPIRUN" -n "$n" "$PYTHON" "${MAIN[@]}" -v "$@"
+    env "$MARK" LD_LIBRARY_PATH="$RUNPATHS" timeout -k 5 "$limit" "$MPIRUN" -n "$n" "$PYTHON" main.py -v "$@"
     local rc=$?
     [ $rc != 124 ] && [ $rc != 137 ] || die "no end within $limit s, the last words: $(grep -a . "$LOG" | tail -n 1 | cut -c 1-150)"
     [ $rc = 0 ] || die "code $rc: $(mpi4py_failures)"
@@ -89,18 +75,14 @@ mpi4py_programs() {
     local n p2p="test_p2p_buf test_p2p_buf_matched test_p2p_obj test_p2p_obj_matched"
     local coll="test_cco_buf test_cco_obj test_cco_vec"
     local core=(test_comm test_comm_topo test_group test_info test_errhandler test_errorcode test_exceptions
-        test_grequest test_request test_status test_session test_ulfm test_p2p_buf_part -x '*.TestErrhandlerFile.*')
-    # The suite without files and new processes. Left out are whole modules,
-    #   test_io, test_file                  files
+        test_grequest test_request test_status test_session test_ulfm test_p2p_buf_part
+        test_file test_io)
+    # The suite without new processes. Left out are whole modules,
     #   test_spawn, test_dynproc            new processes
-    #   test_subclass                       opens a file when it is loaded: mpi4py-subclass runs it without that,
     # and single tests of other modules:
-    #   TestErrhandlerFile                  error handlers of files
-    #   testSafeFreeCreated                 frees one object of each kind, a file among them
     #   TestProcessPool                     workers are new processes
     #   testGetFortranInfo                  asks for types that this wheel does not know; fails with MPICH 5.0.2 too
-    local without=(-e 'test_(io|file|spawn|dynproc|subclass)' -x '*.TestErrhandlerFile.*' -x '*.testSafeFreeCreated'
-        -x '*.TestProcessPool.*' -x '*.testGetFortranInfo')
+    local without=(-e 'test_(spawn|dynproc)' -x '*.TestProcessPool.*' -x '*.testGetFortranInfo')
     prog mpi4py-import default mpi4py_import
     prog mpi4py-helloworld default mpi4py_hello 4
     prog mpi4py-ringtest default mpi4py_ring 4
@@ -111,7 +93,6 @@ mpi4py_programs() {
     done
     prog mpi4py-core-3 default mpi4py_tests 3 120 "${core[@]}"
     for n in 1 2 3 4; do
-        prog mpi4py-subclass-$n slow mpi4py_subclass $n
         prog mpi4py-suite-$n slow mpi4py_tests $n 600 "${without[@]}"
     done
 }

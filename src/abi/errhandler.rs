@@ -7,10 +7,12 @@
 
 use super::constants::*;
 use super::edge::*;
+use super::file::{number, of_number, on_file};
 use super::source::Source;
 use super::types::*;
 use crate::fail;
 use crate::mpi::errhandler::{CLASS_MASK, Errhandler, Errors, Function, Target, UserHandler, describe};
+use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -27,6 +29,11 @@ static CALL_CXX: OnceLock<CallCxx> = OnceLock::new();
 type CallCxx = unsafe extern "C" fn(c_int, *mut c_int, *mut c_int, CFunction);
 /// An error handling function with the type of its first argument erased.
 type CFunction = unsafe extern "C" fn(*mut c_int, *mut c_int, ...);
+
+/// An error handling function that takes a pointer of the program.
+pub(super) type StateFunction = unsafe extern "C" fn(c_int, c_int, *mut c_void);
+/// The same, for files.
+pub(super) type FileStateFunction = unsafe extern "C" fn(MPI_File, c_int, *mut c_void);
 
 /// The error handlers, codes and classes of this process.
 pub fn errors() -> MutexGuard<'static, Errors> {
@@ -46,7 +53,7 @@ pub fn raise(name: &str, source: Source, error: Error) -> c_int {
 }
 
 /// Hands `code` to the error handler of `source`.
-pub(super) fn handle(name: &str, mut source: Source, code: c_int) -> c_int {
+pub(super) fn handle(name: &str, source: Source, code: c_int) -> c_int {
     match &source.handler {
         Errhandler::Return | Errhandler::Throw => code,
         Errhandler::Unset | Errhandler::Fatal | Errhandler::Abort => {
@@ -68,12 +75,15 @@ pub(super) fn handle(name: &str, mut source: Source, code: c_int) -> c_int {
         }
         Errhandler::User(handler) => {
             let handler = handler.clone();
-            call(&handler, &mut source.handle, code)
+            call(&handler, source.handle, code)
         }
     }
 }
 
-fn call(handler: &UserHandler, handle: &mut c_int, mut code: c_int) -> c_int {
+fn call(handler: &UserHandler, handle: c_int, mut code: c_int) -> c_int {
+    // A file's handle has eight bytes, of which those of any other are the first four.
+    let mut wide = of_number(handle);
+    let place = (&raw mut wide).cast::<c_int>();
     match (handler.function, CALL_CXX.get()) {
         (Function::Cxx(function), Some(call_cxx)) => {
             let kind = match handler.target {
@@ -82,18 +92,24 @@ fn call(handler: &UserHandler, handle: &mut c_int, mut code: c_int) -> c_int {
                 Target::Comm | Target::Session => 0,
             };
             // SAFETY: the C++ library registered both; it throws unless its function returns success.
-            unsafe { call_cxx(kind, handle, &mut code, function) };
+            unsafe { call_cxx(kind, place, &mut code, function) };
             MPI_SUCCESS
         }
-        // SAFETY: the program's function, called with its own pointer.
+        // SAFETY: the program's function, called with its own pointer. One for files takes a file first.
         (Function::State(function, state), _) => unsafe {
-            function(*handle, code, std::ptr::with_exposed_provenance_mut(state));
+            let state = std::ptr::with_exposed_provenance_mut(state);
+            match handler.target {
+                Target::File => {
+                    transmute::<StateFunction, FileStateFunction>(function)(wide, code, state);
+                }
+                _ => function(handle, code, state),
+            }
             code
         },
         // SAFETY: the program's function, called with what the standard says it gets. MPICH's third
         // argument is a null pointer.
         (Function::Plain(function) | Function::Cxx(function), _) => unsafe {
-            function(handle, &mut code, std::ptr::null_mut::<c_int>());
+            function(place, &mut code, std::ptr::null_mut::<c_int>());
             code
         },
     }
@@ -284,33 +300,59 @@ pub unsafe extern "C" fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_i
     rc
 }
 
-/// Attaches an error handler to files to come (`MPI_FILE_NULL`). MPI-4.1 §14.7.
+/// Attaches an error handler to a file, or to files to come (`MPI_FILE_NULL`). MPI-4.1 §14.7.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> c_int {
-    on_files("MPI_File_set_errhandler", file, || {
-        *files() = find(Target::File, errhandler)?;
+    on_files("MPI_File_set_errhandler", file, |place| {
+        let handler = find(Target::File, errhandler)?;
+        match place {
+            Some(place) => *place.borrow_mut() = handler,
+            None => *files() = handler,
+        }
         Ok(())
     })
 }
 
-/// The error handler of files to come (`MPI_FILE_NULL`). MPI-4.1 §14.7.
+/// The error handler of a file, or of files to come (`MPI_FILE_NULL`). MPI-4.1 §14.7.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_File_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandler) -> c_int {
-    on_files("MPI_File_get_errhandler", file, || {
+    on_files("MPI_File_get_errhandler", file, |place| {
         load(errhandler, "errhandler")?;
-        store(errhandler, "errhandler", refer(&files())?)
+        let handler = place.map_or_else(|| files().clone(), |place| place.borrow().clone());
+        store(errhandler, "errhandler", refer(&handler)?)
     })
 }
 
-/// Runs `body`, of a function that knows no file but `MPI_FILE_NULL`.
-fn on_files(name: &'static str, file: MPI_File, body: impl FnOnce() -> Result<()>) -> c_int {
-    let result = match file.is_null() {
-        true => body(),
-        false => Err(Error::new(Class::File, format!("{file:p} is not an open file"))),
-    };
-    match result {
+/// Calls the error handler of a file, or that of files to come (`MPI_FILE_NULL`). MPI-4.1 §9.5.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int {
+    let mut source = None;
+    let rc = on_files("MPI_File_call_errhandler", fh, |place| {
+        source = Some(match place {
+            Some(place) => Source::on(number(fh).unwrap_or(0), place),
+            None => Source::files(),
+        });
+        Ok(())
+    });
+    if let Some(source) = source {
+        handle("MPI_File_call_errhandler", source, errorcode);
+    }
+    rc
+}
+
+/// Runs `body` on the place of a file's error handler; `None` for `MPI_FILE_NULL`, which has one before initialization, too.
+fn on_files(
+    name: &'static str,
+    file: MPI_File,
+    body: impl FnOnce(Option<&RefCell<Errhandler>>) -> Result<()>,
+) -> c_int {
+    if !file.is_null() {
+        return on_file(name, file, |_, file| body(Some(&file.errhandler)));
+    }
+    match body(None) {
         Ok(()) => MPI_SUCCESS,
         Err(error) => raise(name, Source::files(), error),
     }
@@ -501,6 +543,26 @@ mod tests {
         assert_eq!(SEEN_HANDLE.load(Ordering::Relaxed), MPI_COMM_SELF);
         assert_eq!(SEEN_CODE.load(Ordering::Relaxed), code);
         assert_eq!(errors().sentence(code), Some("tag -3"));
+    }
+
+    #[test]
+    fn a_handler_of_files_sees_a_whole_file() {
+        static SEEN: AtomicI32 = AtomicI32::new(0);
+        unsafe extern "C" fn note(file: *mut MPI_File, _: *mut c_int) {
+            // SAFETY: a handler of files gets a pointer to one.
+            SEEN.store(number(unsafe { *file }).unwrap_or(-1), Ordering::Relaxed);
+        }
+        // SAFETY: as in `noting`.
+        let note = unsafe { transmute::<unsafe extern "C" fn(*mut MPI_File, *mut c_int), CFunction>(note) };
+        let mut handler = 0;
+        create(Target::File, Some(note), &mut handler).unwrap();
+        let source = Source {
+            handler: find(Target::File, handler).unwrap(),
+            handle: Object::File.handle(5),
+            ..Source::default()
+        };
+        raise("MPI_File_read", source, Error::new(Class::Io, "no"));
+        assert_eq!(SEEN.load(Ordering::Relaxed), Object::File.handle(5));
     }
 
     #[test]

@@ -6,14 +6,12 @@
 #![allow(unsafe_code)]
 
 use super::edge::*;
-use super::errhandler::{errors, give_handler};
+use super::errhandler::{FileStateFunction, StateFunction, errors, give_handler};
 use super::types::*;
 use crate::fail;
 use crate::mpi::errhandler::{Function, Target};
 use std::ffi::{c_int, c_void};
-
-/// A function of the program by any of its types: they differ in names of `int` alone.
-type StateFunction = unsafe extern "C" fn(c_int, c_int, *mut c_void);
+use std::mem::transmute;
 
 fn create(
     target: Target,
@@ -70,6 +68,23 @@ pub unsafe extern "C" fn MPIX_Win_create_errhandler_x(
             extra_state,
             errhandler,
         )
+    })
+}
+
+/// Creates an error handler for files; `destructor_fn` must not call MPI. MPICH's extension.
+#[apply(mpi_function!)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_File_create_errhandler_x(
+    comm_errhandler_fn_x: MPIX_File_errhandler_function_x,
+    destructor_fn: MPIX_Destructor_function,
+    extra_state: *mut c_void,
+    errhandler: *mut MPI_Errhandler,
+) -> c_int {
+    on_any("MPIX_File_create_errhandler_x", || {
+        // SAFETY: differs in the type of the first argument only; the function is called with a file.
+        let function =
+            comm_errhandler_fn_x.map(|function| unsafe { transmute::<FileStateFunction, StateFunction>(function) });
+        create(Target::File, function, destructor_fn, extra_state, errhandler)
     })
 }
 

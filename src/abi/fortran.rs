@@ -12,6 +12,7 @@
 use super::constants::*;
 use super::edge::*;
 use super::errhandler::pass_on;
+use super::file;
 use super::types::*;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{addr_of, addr_of_mut, null, null_mut};
@@ -138,20 +139,18 @@ fn convert(name: &'static str, from: *const MPI_Status, to: *mut MPI_Status) -> 
     })
 }
 
-/// The Fortran handle of a file; without files, that of `MPI_FILE_NULL`.
+/// The Fortran handle of a file. MPI-4.1 §19.3.4.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_File_c2f(file: MPI_File) -> MPI_Fint {
-    let _ = file;
-    0
+    file::number(file).unwrap_or(0)
 }
 
-/// The file of a Fortran handle; without files, `MPI_FILE_NULL`.
+/// The file of a Fortran handle. MPI-4.1 §19.3.4.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_File_f2c(file: MPI_Fint) -> MPI_File {
-    let _ = file;
-    MPI_FILE_NULL
+    file::of_number(file)
 }
 
 /// For Fortran libraries: raises `errcode` where no valid object is known.
@@ -380,20 +379,18 @@ pub unsafe extern "C" fn MPI_Status_f082f(f08_status: *const MPI_F08_status, f_s
     convert("MPI_Status_f082f", f08_status.cast(), f_status.cast())
 }
 
-/// The number of a file's handle; without files, that of `MPI_FILE_NULL`.
+/// The number of a file's handle (MPI-5.0 §20.3.4).
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_File_toint(file: MPI_File) -> c_int {
-    let _ = file;
-    0
+    file::number(file).unwrap_or(0)
 }
 
-/// The file of a number; without files, `MPI_FILE_NULL`.
+/// The file of a number (MPI-5.0 §20.3.4).
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_File_fromint(file: c_int) -> MPI_File {
-    let _ = file;
-    MPI_FILE_NULL
+    file::of_number(file)
 }
 
 /// The number of a handle: the handle itself (MPI-5.0 §20.3.4).

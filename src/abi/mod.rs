@@ -26,6 +26,8 @@ pub mod errhandler;
 pub mod errhandler_x;
 pub mod exchange;
 pub mod fault;
+pub mod file;
+pub mod file_access;
 pub mod fortran;
 pub mod generalized;
 pub mod group;

@@ -31,6 +31,24 @@ pub const WINDOW_HINTS: [(&str, &str); 7] = [
     ("alloc_shared_noncontig", "false"),
 ];
 
+/// Hints about files (MPI-4.1 §14.2.8). One of them changes something here: `file_perm`, the permissions of a new file.
+pub const FILE_HINTS: [&str; 14] = [
+    "access_style",
+    "collective_buffering",
+    "cb_block_size",
+    "cb_buffer_size",
+    "cb_nodes",
+    "chunked",
+    "chunked_item",
+    "chunked_size",
+    "file_perm",
+    "io_node_list",
+    "nb_proc",
+    "num_io_nodes",
+    "striping_factor",
+    "striping_unit",
+];
+
 /// An info object. Keys and values are bytes without a final NUL, in the order they were first set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
@@ -135,6 +153,14 @@ impl Info {
             }
         }
         used
+    }
+
+    /// The hints in use on a file for which the program gave these: those that the standard knows (MPI-4.1 §14.2.8).
+    pub fn in_use_on_file(&self) -> Info {
+        let known = |(key, _): &&(Vec<u8>, Vec<u8>)| FILE_HINTS.iter().any(|hint| hint.as_bytes() == key);
+        Info {
+            entries: self.entries.iter().filter(known).cloned().collect(),
+        }
     }
 
     fn of<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>) -> Info {

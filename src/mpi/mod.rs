@@ -13,6 +13,7 @@ pub mod failure;
 pub mod group;
 pub mod hooks;
 pub mod info;
+pub mod io;
 pub mod op;
 pub mod pt2pt;
 pub mod request;

@@ -17,6 +17,7 @@ use super::error::Result;
 use super::failure;
 use super::group::Group;
 use super::hooks::{self, Hook};
+use super::io::File;
 use super::op::Ops;
 use super::pt2pt::engine::Engine;
 use super::pt2pt::partitioned::{self, Partitioning};
@@ -96,6 +97,8 @@ pub struct State {
     pub engine: Engine,
     /// Partitioned operations.
     pub partitioning: Partitioning,
+    /// Every open file.
+    pub files: Table<Rc<File>>,
     /// Every window.
     pub windows: Table<Rc<Window>>,
     /// Those of them in which this process has memory that others may have to ask for.
@@ -172,6 +175,7 @@ impl State {
             hooks_called: 0,
             engine,
             partitioning: Partitioning::default(),
+            files: Table::default(),
             windows: Table::default(),
             served: Vec::new(),
             zone,

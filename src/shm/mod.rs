@@ -8,6 +8,7 @@ pub mod board;
 pub mod context;
 pub mod doing;
 pub mod fate;
+pub mod file_pointer;
 pub mod layout;
 pub mod mailbox;
 pub mod offer;

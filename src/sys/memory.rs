@@ -118,12 +118,12 @@ pub unsafe fn free(memory: *mut u8) {
 }
 
 /// Makes the pages of `len` bytes at `at`, as if each was written to, where the kernel can (Linux 5.14, madvise(2)); they keep
-/// what they hold. Otherwise they are made when they are touched.
-pub fn make(at: *mut u8, len: usize) {
+/// what they hold. Otherwise (false) they are made when they are touched, which may be a signal in a file without room for them.
+pub fn make(at: *mut u8, len: usize) -> bool {
     let start = at as usize / PAGE * PAGE;
     let end = (at as usize + len).next_multiple_of(PAGE);
     // SAFETY: pages are made present, and nothing in them is changed.
-    unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_POPULATE_WRITE) };
+    unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_POPULATE_WRITE) == 0 }
 }
 
 /// Gives the whole pages of `len` bytes at `at` back to the kernel, from everybody who maps them, where they are shared memory that it

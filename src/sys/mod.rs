@@ -7,6 +7,7 @@ pub mod cpu;
 pub mod cpuset;
 pub mod cvar;
 pub mod descriptor;
+pub mod file;
 pub mod fork;
 pub mod futex;
 pub mod gate;

@@ -6,6 +6,8 @@
 
 use super::Datatype;
 use super::basic::{Basic, Repr};
+use crate::fail;
+use crate::mpi::error::Result;
 
 /// How a value changes on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +69,28 @@ impl Datatype {
             size = size.saturating_add(one.saturating_mul(count));
         });
         size
+    }
+
+    /// Makes sure that every value has the same size in the external format as in memory.
+    ///
+    /// # Errors
+    /// `UnsupportedDatarep`: one has not, as `MPI_LONG`.
+    pub fn check_external(&self) -> Result<()> {
+        let mut other = None;
+        self.values(&mut |basic, _| {
+            let (first, second) = forms(basic);
+            let same = |form: Form| form.native() == form.external();
+            if !same(first) || !second.is_none_or(same) {
+                other = Some(basic.name);
+            }
+        });
+        match other {
+            None => Ok(()),
+            Some(name) => fail!(
+                UnsupportedDatarep,
+                "a value of {name} has another size in \"external32\" than in memory, which files do not support"
+            ),
+        }
     }
 
     /// Converts whole packed elements to the external format.

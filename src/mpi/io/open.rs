@@ -1,0 +1,361 @@
+//! Opening and closing files, access modes and sizes (MPI-4.1 §14.2).
+
+use super::view::{Representation, View};
+use super::{File, agree, failed, same};
+use crate::fail;
+use crate::mpi::coll::{barrier, bcast_bytes};
+use crate::mpi::comm::{Comm, create};
+use crate::mpi::datatype::Datatype;
+use crate::mpi::errhandler::Errhandler;
+use crate::mpi::error::{Class, Error, Result};
+use crate::mpi::info::Info;
+use crate::mpi::world::Hold;
+use crate::shm::file_pointer::FilePointer;
+use crate::shm::layout::PAGE;
+use crate::sys::file::{self, How};
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// What a file is opened for: bits of the ABI's `MPI_MODE_*` (MPI-4.1 §14.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mode(pub i32);
+
+#[allow(missing_docs)]
+impl Mode {
+    pub const CREATE: Mode = Mode(1);
+    pub const READ_ONLY: Mode = Mode(2);
+    pub const WRITE_ONLY: Mode = Mode(4);
+    pub const READ_WRITE: Mode = Mode(8);
+    pub const DELETE_ON_CLOSE: Mode = Mode(16);
+    pub const UNIQUE_OPEN: Mode = Mode(32);
+    pub const EXCLUSIVE: Mode = Mode(64);
+    pub const APPEND: Mode = Mode(128);
+    pub const SEQUENTIAL: Mode = Mode(256);
+    const ALL: i32 = 511;
+
+    /// Whether a bit of `other` is set.
+    pub fn has(self, other: Mode) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Makes sure that its bits go together.
+    ///
+    /// # Errors
+    /// `Amode`: they do not.
+    pub fn check(self) -> Result<()> {
+        let bits = self.0;
+        if bits & !Mode::ALL != 0 {
+            fail!(Amode, "the access mode {bits} has bits that mean nothing");
+        }
+        let ways = [Mode::READ_ONLY, Mode::WRITE_ONLY, Mode::READ_WRITE];
+        if ways.into_iter().filter(|&way| self.has(way)).count() != 1 {
+            fail!(
+                Amode,
+                "the access mode {bits} must have exactly one of MPI_MODE_RDONLY, MPI_MODE_RDWR and MPI_MODE_WRONLY"
+            );
+        }
+        if self.has(Mode::READ_ONLY) && self.has(Mode(Mode::CREATE.0 | Mode::EXCLUSIVE.0)) {
+            fail!(
+                Amode,
+                "the access mode {bits} has MPI_MODE_CREATE or MPI_MODE_EXCL, which do not go with MPI_MODE_RDONLY"
+            );
+        }
+        if self.has(Mode::READ_WRITE) && self.has(Mode::SEQUENTIAL) {
+            fail!(
+                Amode,
+                "the access mode {bits} has MPI_MODE_SEQUENTIAL, which does not go with MPI_MODE_RDWR"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What the program says when it opens a file.
+#[derive(Debug)]
+pub struct Request {
+    /// The file's name.
+    pub path: PathBuf,
+    /// What for.
+    pub mode: Mode,
+    /// Hints.
+    pub info: Info,
+    /// What happens to errors on it.
+    pub errhandler: Errhandler,
+    /// The datatype of the first view.
+    pub byte: Rc<Datatype>,
+}
+
+/// Where the shared file pointer lies, in the zone of the first member.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim {
+    offset: usize,
+    /// Whether that is this process.
+    own: bool,
+}
+
+impl Claim {
+    fn give_back(self, hold: &mut Hold) {
+        if self.own {
+            hold.give_back(self.offset, size_of::<FilePointer>());
+        }
+    }
+}
+
+/// Permissions of a new file, before the umask: the hint `file_perm` (octal), else those that programs give.
+fn permissions(info: &Info) -> Result<u32> {
+    let Some(text) = info.get(b"file_perm")? else {
+        return Ok(0o666);
+    };
+    match std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| u32::from_str_radix(text.trim(), 8).ok())
+    {
+        Some(bits) => Ok(bits & 0o7777),
+        None => fail!(
+            InfoValue,
+            "the hint file_perm is \"{}\", no octal number",
+            text.escape_ascii()
+        ),
+    }
+}
+
+/// Opens a file. Collective. MPI-4.1 §14.2.1.
+///
+/// # Errors
+/// On all members if on one: that of its arguments; `Amode`; `NotSame`: the access modes differ; what the kernel says.
+pub fn open(hold: &mut Hold, comm: &Rc<Comm>, request: Result<Request>) -> Result<File> {
+    let request = request.and_then(|request| {
+        request.mode.check()?;
+        permissions(&request.info)?;
+        Ok(request)
+    });
+    let request = agree(hold, comm, request)?;
+    same(hold, comm, "access mode", i64::from(request.mode.0))?;
+    let comm = Rc::new(create::dup(hold, comm)?);
+    let mode = request.mode;
+    let open = |first: bool| {
+        let how = How {
+            read: !mode.has(Mode::WRITE_ONLY),
+            write: !mode.has(Mode::READ_ONLY),
+            create: (first && mode.has(Mode::CREATE))
+                .then(|| permissions(&request.info))
+                .transpose()?,
+            exclusive: first && mode.has(Mode::EXCLUSIVE),
+        };
+        file::File::open(&request.path, how).map_err(|error| failed("open", &request.path, error))
+    };
+    // The first one creates the file; the others open what is there then.
+    let first = agree(hold, &comm, (comm.rank == 0).then(|| open(true)).transpose())?;
+    let file = agree(hold, &comm, first.map_or_else(|| open(false), Ok))?;
+
+    // 0: none.
+    let mut place = [0; 8];
+    if comm.rank == 0
+        && let Some(offset) = hold.zone.take(size_of::<FilePointer>())
+    {
+        place = (offset as u64 + 1).to_ne_bytes();
+    }
+    bcast_bytes(hold, &comm, 0, &mut place)?;
+    let Some(offset) = u64::from_ne_bytes(place).checked_sub(1) else {
+        fail!(NoMem, "there is no room for the shared file pointer");
+    };
+    let claim = Claim {
+        offset: offset as usize,
+        own: comm.rank == 0,
+    };
+    let segment = hold.engine.channel.segment();
+    let shared = match segment.view(comm.group.world(0), claim.offset, PAGE) {
+        Ok(shared) => Ok(shared),
+        Err(error) => Err(Error::new(
+            Class::NoMem,
+            format!("the shared file pointer could not be mapped: {error}"),
+        )),
+    };
+    let end = match mode.has(Mode::APPEND) {
+        true => file
+            .size()
+            .map_err(|error| failed("find the end of", &request.path, error)),
+        false => Ok(0),
+    };
+    let ready = agree(hold, &comm, shared.and_then(|shared| Ok((shared, end?))));
+    let (shared, end) = ready.inspect_err(|_| claim.give_back(hold))?;
+    let view = View::new(0, request.byte.clone(), request.byte, Representation::Native, true)?;
+    let file = File {
+        position: Cell::new(end),
+        view: RefCell::new(Rc::new(view)),
+        atomic: Cell::new(false),
+        split: Cell::new(None),
+        claim,
+        path: request.path,
+        info: RefCell::new(request.info.in_use_on_file()),
+        errhandler: RefCell::new(request.errhandler),
+        mode,
+        file,
+        shared,
+        comm,
+    };
+    file.start_at(hold, end)?;
+    Ok(file)
+}
+
+/// Removes a file. MPI-4.1 §14.2.3.
+///
+/// # Errors
+/// What the kernel says, `NoSuchFile` above all.
+pub fn delete(path: &Path) -> Result<()> {
+    std::fs::remove_file(path).map_err(|error| failed("delete", path, error))
+}
+
+impl File {
+    /// Closes it once all members have called this. Collective. MPI-4.1 §14.2.2.
+    ///
+    /// # Errors
+    /// `Io`: a split collective operation is under way; what the kernel says when the file is to be deleted.
+    pub fn close(&self, hold: &mut Hold) -> Result<()> {
+        let idle = self.check_no_split();
+        agree(hold, &self.comm, idle)?;
+        self.claim.give_back(hold);
+        let gone = match self.mode.has(Mode::DELETE_ON_CLOSE) && self.comm.rank == 0 {
+            true => delete(&self.path),
+            false => Ok(()),
+        };
+        match self.mode.has(Mode::DELETE_ON_CLOSE) {
+            true => agree(hold, &self.comm, gone),
+            false => Ok(()),
+        }
+    }
+
+    /// Bytes in the file. MPI-4.1 §14.2.6.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn size(&self) -> Result<u64> {
+        self.file.size().map_err(|error| self.failed("find the size of", error))
+    }
+
+    /// Cuts the file short or lengthens it. Collective. MPI-4.1 §14.2.4.
+    ///
+    /// # Errors
+    /// As [`File::resize`].
+    pub fn set_size(&self, hold: &mut Hold, size: i64) -> Result<()> {
+        self.resize(hold, size, |file, size| file.set_size(size))
+    }
+
+    /// Takes room for the first `size` bytes. Collective. MPI-4.1 §14.2.5.
+    ///
+    /// # Errors
+    /// As [`File::resize`].
+    pub fn preallocate(&self, hold: &mut Hold, size: i64) -> Result<()> {
+        self.resize(
+            hold,
+            size,
+            |file, size| if size > 0 { file.allocate(size) } else { Ok(()) },
+        )
+    }
+
+    /// Has one member change the size.
+    ///
+    /// # Errors
+    /// `Arg`: it is negative; `NotSame`: members want different ones; `ReadOnly`; `UnsupportedOperation`: the file is sequential;
+    /// what the kernel says.
+    fn resize(&self, hold: &mut Hold, size: i64, change: fn(&file::File, u64) -> std::io::Result<()>) -> Result<()> {
+        let allowed = self.writable().and_then(|()| self.seekable());
+        let mine = allowed.and_then(|()| match u64::try_from(size) {
+            Ok(size) => Ok(size),
+            Err(_) => fail!(Arg, "the size is {size} but must not be negative"),
+        });
+        let wanted = agree(hold, &self.comm, mine)?;
+        same(hold, &self.comm, "size", size)?;
+        let changed = match self.comm.rank {
+            0 => change(&self.file, wanted).map_err(|error| self.failed("change the size of", error)),
+            _ => Ok(()),
+        };
+        agree(hold, &self.comm, changed)
+    }
+
+    /// Returns once everything that members have written is on the device, and seen by all. Collective. MPI-4.1 §14.6.1.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn sync(&self, hold: &mut Hold) -> Result<()> {
+        let written = match self.mode.has(Mode::READ_ONLY) {
+            true => Ok(()),
+            false => hold.released(|| self.file.sync()),
+        };
+        agree(
+            hold,
+            &self.comm,
+            written.map_err(|error| self.failed("write out", error)),
+        )
+    }
+
+    /// Sets the atomic mode. Collective. MPI-4.1 §14.6.1.
+    ///
+    /// # Errors
+    /// `NotSame`: members want different ones.
+    pub fn set_atomic(&self, hold: &mut Hold, atomic: bool) -> Result<()> {
+        same(hold, &self.comm, "flag", i64::from(atomic))?;
+        self.atomic.set(atomic);
+        barrier(hold, &self.comm)
+    }
+
+    /// Sets the view; all file pointers are at its beginning then. Collective. MPI-4.1 §14.3.
+    ///
+    /// # Errors
+    /// On all members if on one: that of its arguments.
+    pub fn set_view(&self, hold: &mut Hold, view: Result<View>) -> Result<()> {
+        let view = agree(hold, &self.comm, view)?;
+        *self.view.borrow_mut() = Rc::new(view);
+        self.position.set(0);
+        self.start_at(hold, 0)
+    }
+
+    /// Makes sure that the file may be written.
+    ///
+    /// # Errors
+    /// `ReadOnly`: it was opened for reading only.
+    pub fn writable(&self) -> Result<()> {
+        match self.mode.has(Mode::READ_ONLY) {
+            true => fail!(ReadOnly, "\"{}\" was opened with MPI_MODE_RDONLY", self.path.display()),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes sure that the file may be read.
+    ///
+    /// # Errors
+    /// `Access`: it was opened for writing only.
+    pub fn readable(&self) -> Result<()> {
+        match self.mode.has(Mode::WRITE_ONLY) {
+            true => fail!(Access, "\"{}\" was opened with MPI_MODE_WRONLY", self.path.display()),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes sure that the program may choose places in the file.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation`: it was opened with `MPI_MODE_SEQUENTIAL`.
+    pub fn seekable(&self) -> Result<()> {
+        match self.mode.has(Mode::SEQUENTIAL) {
+            true => fail!(
+                UnsupportedOperation,
+                "\"{}\" was opened with MPI_MODE_SEQUENTIAL: only the shared file pointer is there",
+                self.path.display()
+            ),
+            false => Ok(()),
+        }
+    }
+
+    /// Extent of a datatype in the file. MPI-4.1 §14.5.
+    ///
+    /// # Errors
+    /// `UnsupportedDatarep`: a value has another size there.
+    pub fn extent_of(&self, datatype: &Datatype) -> Result<isize> {
+        if self.view().representation == Representation::External32 {
+            datatype.check_external()?;
+        }
+        Ok(datatype.extent())
+    }
+}
