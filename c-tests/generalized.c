@@ -99,6 +99,12 @@ static void handler(MPI_Comm comm, int code, void *state)
     MPI_Error_class(code, &seen_class);
     seen_state = *(int *)state;
 }
+static void of_files(MPI_File file, int code, void *state)
+{
+    CHECK(file == MPI_FILE_NULL, "file %p", (void *)file);
+    MPI_Error_class(code, &seen_class);
+    seen_state = *(int *)state;
+}
 static void destructor(void *state) { gone += *(int *)state; }
 
 static void handlers(void)
@@ -112,6 +118,16 @@ static void handlers(void)
     CHECK(seen_class == MPI_ERR_TAG && seen_state == 5 && gone == 0, "class %d, state %d, gone %d", seen_class, seen_state, gone);
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     CHECK(gone == 5, "told %d times", gone / 5);
+
+    MPI_File file;
+    state = 6;
+    OK(MPIX_File_create_errhandler_x(of_files, destructor, &state, &mine));
+    OK(MPI_File_set_errhandler(MPI_FILE_NULL, mine));
+    OK(MPI_Errhandler_free(&mine));
+    (void)MPI_File_open(MPI_COMM_SELF, "/nowhere/at all", MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
+    CHECK(seen_class == MPI_ERR_NO_SUCH_FILE && seen_state == 6 && gone == 5, "class %d, state %d, gone %d", seen_class, seen_state, gone);
+    OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
+    CHECK(gone == 11, "told %d", gone);
 }
 
 int main(int argc, char **argv)

@@ -36,7 +36,6 @@ int main(int argc, char **argv)
     REFUSED(MPIX_Allreduce_enqueue, (NULL, NULL, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     REFUSED(MPIX_Allreduce_enqueue_c, (NULL, NULL, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     REFUSED(MPIX_Comm_get_stream, (MPI_COMM_WORLD, 0, NULL));
-    REFUSED(MPIX_File_create_errhandler_x, (NULL, NULL, NULL, NULL));
     REFUSED(MPIX_Irecv_enqueue, (NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, NULL));
     REFUSED(MPIX_Irecv_enqueue_c, (NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, NULL));
     REFUSED(MPIX_Isend_enqueue, (NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, NULL));

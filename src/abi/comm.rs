@@ -305,10 +305,11 @@ pub unsafe extern "C" fn MPI_Comm_split_type(
                 }
                 new
             }
-            MPIX_COMM_TYPE_NEIGHBORHOOD if hints.get(b"nbhd_common_dirname")?.is_some() => {
-                create::split(hold, comm, all)?
-            }
-            MPI_COMM_TYPE_HW_GUIDED | MPIX_COMM_TYPE_NEIGHBORHOOD => create::split(hold, comm, none)?,
+            MPIX_COMM_TYPE_NEIGHBORHOOD => match hints.get(b"nbhd_common_dirname")? {
+                Some(directory) => hardware::neighborhood(hold, comm, directory, key)?,
+                None => create::split(hold, comm, none)?,
+            },
+            MPI_COMM_TYPE_HW_GUIDED => create::split(hold, comm, none)?,
             _ => fail!(Arg, "{split_type} is not a split type"),
         };
         if let Some(new) = &new {

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// How a file is opened.
@@ -187,6 +187,17 @@ impl Drop for Locked<'_> {
         // Nothing is left to do where a lock that is held cannot be given back: closing the file does it.
         let _ = self.file.set_lock(&self.range, libc::F_UNLCK);
     }
+}
+
+/// Removes a file.
+pub fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)
+}
+
+/// What tells a directory from any other of this machine, if `path` is one.
+pub fn directory(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::metadata(path).ok().filter(fs::Metadata::is_dir)?;
+    Some((found.dev(), found.ino()))
 }
 
 /// The kernel's number for a place in a file.

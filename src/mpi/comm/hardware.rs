@@ -8,7 +8,11 @@ use crate::mpi::status::UNDEFINED;
 use crate::mpi::world::{Hold, State};
 use crate::sys::cpu;
 use crate::sys::cpuset::CpuSet;
+use crate::sys::file;
 use crate::sys::topology::{Groups, Place};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::rc::Rc;
 
 /// A kind of hardware that processes share.
@@ -188,6 +192,19 @@ pub fn unguided(hold: &mut Hold, comm: &Rc<Comm>, key: i32) -> Result<(Option<Co
         split(hold, comm, Choice { color, key })?,
         resource.filter(|_| piece.is_some()),
     ))
+}
+
+/// The part of `comm` whose members name the same directory; `None` to those who name none. MPICH's extension. Collective.
+///
+/// # Errors
+/// As [`split`].
+pub fn neighborhood(hold: &mut Hold, comm: &Rc<Comm>, directory: &[u8], key: i32) -> Result<Option<Comm>> {
+    let color = match file::directory(Path::new(OsStr::from_bytes(directory))) {
+        // One machine has few file systems, and two directories of one differ in their numbers.
+        Some((device, number)) => ((device.wrapping_mul(0x9E37_79B9) ^ number) & i32::MAX as u64) as i32,
+        None => UNDEFINED,
+    };
+    split(hold, comm, Choice { color, key })
 }
 
 /// The outermost resource of which some process has a piece that not all of them share.

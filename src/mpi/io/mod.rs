@@ -54,6 +54,7 @@ pub struct File {
     /// The split collective operation under way, and how it has ended already.
     split: Cell<Option<(pointer::Split, Status)>>,
     file: file::File,
+    gaps: transfer::Gaps,
     shared: zone::View,
     claim: open::Claim,
 }

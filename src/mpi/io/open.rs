@@ -1,5 +1,6 @@
 //! Opening and closing files, access modes and sizes (MPI-4.1 §14.2).
 
+use super::transfer::Gaps;
 use super::view::{Representation, View};
 use super::{File, agree, failed, same};
 use crate::fail;
@@ -164,7 +165,12 @@ pub fn open(hold: &mut Hold, comm: &Rc<Comm>, request: Result<Request>) -> Resul
         offset: offset as usize,
         own: comm.rank == 0,
     };
-    let segment = hold.engine.channel.segment();
+    let channel = &hold.engine.channel;
+    let gaps = Gaps {
+        together: channel.settings().file_together,
+        mapped: channel.settings().file_map != 0,
+    };
+    let segment = channel.segment();
     let shared = match segment.view(comm.group.world(0), claim.offset, PAGE) {
         Ok(shared) => Ok(shared),
         Err(error) => Err(Error::new(
@@ -187,6 +193,7 @@ pub fn open(hold: &mut Hold, comm: &Rc<Comm>, request: Result<Request>) -> Resul
         atomic: Cell::new(false),
         split: Cell::new(None),
         claim,
+        gaps,
         path: request.path,
         info: RefCell::new(request.info.in_use_on_file()),
         errhandler: RefCell::new(request.errhandler),
@@ -204,7 +211,7 @@ pub fn open(hold: &mut Hold, comm: &Rc<Comm>, request: Result<Request>) -> Resul
 /// # Errors
 /// What the kernel says, `NoSuchFile` above all.
 pub fn delete(path: &Path) -> Result<()> {
-    std::fs::remove_file(path).map_err(|error| failed("delete", path, error))
+    file::remove(path).map_err(|error| failed("delete", path, error))
 }
 
 impl File {

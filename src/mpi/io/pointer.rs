@@ -2,7 +2,7 @@
 //!
 //! Pointers are kept as positions in the view, in bytes of data; the program counts in etypes.
 
-use super::transfer::{self, Data};
+use super::transfer::{self, Data, Seen};
 use super::view::View;
 use super::{File, agree};
 use crate::fail;
@@ -215,9 +215,14 @@ impl File {
     }
 
     fn transfer(&self, view: &View, way: Way, position: u64, data: &Data) -> Result<usize> {
+        let seen = Seen {
+            file: &self.file,
+            view,
+            gaps: self.gaps,
+        };
         match way {
-            Way::Read => transfer::read(&self.file, view, position, data).map_err(|error| self.failed("read", error)),
-            Way::Write => match transfer::write(&self.file, view, position, data) {
+            Way::Read => seen.read(position, data).map_err(|error| self.failed("read", error)),
+            Way::Write => match seen.write(position, data) {
                 Ok(()) => Ok(data.len()),
                 Err(error) => Err(self.failed("write", error)),
             },
