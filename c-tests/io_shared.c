@@ -169,6 +169,32 @@ static void seeks(void)
     discard("seek");
 }
 
+/* Who seeks first waits for what others do with the pointer before they seek; so it is with a view that begins there. */
+static void waits(void)
+{
+    MPI_File f = opened(MPI_COMM_WORLD, "wait", PASSING);
+    for (int i = 1; i <= 20; i++) {
+        usleep(my_rank == i % n_ranks ? 2000 : 0);
+        OK(MPI_File_write_shared(f, &i, 1, MPI_INT, MPI_STATUS_IGNORE));
+        OK(MPI_File_seek_shared(f, 1, MPI_SEEK_CUR));
+        IS(shared(f), i * (4 * n_ranks + 1));
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+    }
+    OK(MPI_File_close(&f));
+    f = opened(MPI_COMM_WORLD, "wait", MADE & ~MPI_MODE_RDWR | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL | MPI_MODE_DELETE_ON_CLOSE);
+    for (int i = 1; i <= 20; i++) {
+        MPI_Offset disp = -1;
+        MPI_Datatype etype, filetype;
+        char datarep[MPI_MAX_DATAREP_STRING];
+        usleep(my_rank == i % n_ranks ? 2000 : 0);
+        OK(MPI_File_write_shared(f, &i, 1, MPI_INT, MPI_STATUS_IGNORE));
+        view(f, MPI_DISPLACEMENT_CURRENT, MPI_BYTE, MPI_BYTE);
+        OK(MPI_File_get_view(f, &disp, &etype, &filetype, datarep));
+        IS(disp, 4 * i * n_ranks);
+    }
+    OK(MPI_File_close(&f));
+}
+
 /* The pointer counts etypes of the view, which all ranks have alike, and a new view puts it back. */
 static void follows_view(void)
 {
@@ -246,6 +272,7 @@ int main(int argc, char **argv)
     reads();
     for (int form = 0; form < 4; form++) orders(form);
     seeks();
+    waits();
     follows_view();
     keeps_apart();
     leave();

@@ -251,8 +251,18 @@ pub unsafe extern "C" fn MPI_File_set_view(
     info: MPI_Info,
 ) -> c_int {
     on_file("MPI_File_set_view", fh, |hold, file| {
-        let view = view(hold, file, disp, etype, filetype, datarep);
-        let view = view.and_then(|view| {
+        let current = match file.seekable() {
+            Ok(()) => None,
+            Err(_) => Some(file.current_displacement(hold)?),
+        };
+        let view = displacement(disp, current).and_then(|displacement| {
+            let view = View::new(
+                displacement,
+                hold.datatypes.committed(etype)?.clone(),
+                hold.datatypes.committed(filetype)?.clone(),
+                representation(&string(datarep, "datarep")?)?,
+                file.writable().is_ok(),
+            )?;
             file.info.borrow_mut().update(&hints(info)?.in_use_on_file());
             Ok(view)
         });
@@ -260,36 +270,21 @@ pub unsafe extern "C" fn MPI_File_set_view(
     })
 }
 
-fn view(
-    state: &State,
-    file: &File,
-    disp: MPI_Offset,
-    etype: MPI_Datatype,
-    filetype: MPI_Datatype,
-    datarep: *const c_char,
-) -> Result<View> {
-    let displacement = match (file.seekable(), disp) {
-        (Err(_), MPI_DISPLACEMENT_CURRENT) => file.current_displacement(),
-        (Err(_), _) => fail!(
+/// Where a view begins that is to begin at `disp`; `current` is where a sequential file stands.
+fn displacement(disp: MPI_Offset, current: Option<u64>) -> Result<u64> {
+    match (current, disp) {
+        (Some(current), MPI_DISPLACEMENT_CURRENT) => Ok(current),
+        (Some(_), _) => fail!(
             Arg,
             "disp is {disp}, but a file that was opened with MPI_MODE_SEQUENTIAL takes MPI_DISPLACEMENT_CURRENT only"
         ),
-        (Ok(()), MPI_DISPLACEMENT_CURRENT) => fail!(
+        (None, MPI_DISPLACEMENT_CURRENT) => fail!(
             Arg,
             "MPI_DISPLACEMENT_CURRENT is for files that were opened with MPI_MODE_SEQUENTIAL"
         ),
-        (Ok(()), disp) if disp < 0 => fail!(Arg, "disp is {disp} but must not be negative"),
-        (Ok(()), disp) => disp as u64,
-    };
-    let etype = state.datatypes.committed(etype)?.clone();
-    let filetype = state.datatypes.committed(filetype)?.clone();
-    View::new(
-        displacement,
-        etype,
-        filetype,
-        representation(&string(datarep, "datarep")?)?,
-        file.writable().is_ok(),
-    )
+        (None, disp) if disp < 0 => fail!(Arg, "disp is {disp} but must not be negative"),
+        (None, disp) => Ok(disp as u64),
+    }
 }
 
 /// What this process sees of a file. MPI-4.1 §14.3.

@@ -24,6 +24,7 @@ impl State {
             (self.datatypes.made(), "datatype"),
             (self.ops.made(), "reduction operation"),
             (self.windows.len(), "window"),
+            (self.files.len(), "open file"),
         ];
         let left = kinds.into_iter().filter(|(count, _)| *count > 0);
         let left: Vec<String> = left

@@ -27,7 +27,7 @@ use crate::shm::zone;
 use crate::sys::file;
 use open::Mode;
 use std::cell::{Cell, RefCell};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 use view::View;
@@ -87,7 +87,6 @@ fn failed(what: &str, path: &std::path::Path, error: io::Error) -> Error {
         libc::EDQUOT => Class::Quota,
         libc::ENAMETOOLONG | libc::ENOTDIR | libc::EISDIR | libc::ELOOP => Class::BadFile,
         libc::ETXTBSY | libc::EBUSY => Class::FileInUse,
-        _ if error.kind() == ErrorKind::InvalidInput => Class::BadFile,
         _ => Class::Io,
     };
     Error::new(class, format!("cannot {what} \"{}\": {error}", path.display()))

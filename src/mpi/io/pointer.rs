@@ -108,6 +108,7 @@ impl File {
     /// # Errors
     /// As [`File::seek`], on all members.
     pub fn seek_shared(&self, hold: &mut Hold, offset: i64, whence: Result<Whence>) -> Result<()> {
+        barrier(hold, &self.comm)?;
         let target = self
             .seekable()
             .and_then(|()| self.target(self.pointer().get(), offset, whence?));
@@ -134,9 +135,13 @@ impl File {
         Ok((self.pointer().get() / self.view().etype.size() as u64) as i64)
     }
 
-    /// The offset in the file of the shared file pointer, where a new view of a sequential file begins.
-    pub fn current_displacement(&self) -> u64 {
-        self.view().offset(self.pointer().get())
+    /// The offset in the file of the shared file pointer, where a new view of a sequential file begins. Collective.
+    ///
+    /// # Errors
+    /// A peer that left the protocol.
+    pub fn current_displacement(&self, hold: &mut Hold) -> Result<u64> {
+        barrier(hold, &self.comm)?;
+        Ok(self.view().offset(self.pointer().get()))
     }
 
     /// The offset in the file of what lies `offset` etypes behind the beginning of the view. MPI-4.1 §14.4.3.
