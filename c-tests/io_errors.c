@@ -58,6 +58,18 @@ static void opens(void)
     OK(try_open(MPI_COMM_WORLD, name("there"), MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE));
 }
 
+/* A file that was to be deleted and is gone: it is closed all the same. */
+static void gone(void)
+{
+    MPI_File f = opened(MPI_COMM_WORLD, "gone", PASSING);
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (my_rank == 0) OK(MPI_File_delete(name("gone"), MPI_INFO_NULL));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    FAILS(MPI_ERR_NO_SUCH_FILE, MPI_File_close(&f));
+    CHECK(f == MPI_FILE_NULL, "it is still open");
+    FAILS(MPI_ERR_FILE, MPI_File_close(&f));
+}
+
 static void one_way(void)
 {
     MPI_Status s;
@@ -358,6 +370,7 @@ int main(int argc, char **argv)
     OK(MPI_Type_contiguous(2, MPI_INT, &raw));
     enter();
     opens();
+    if (strict) gone();
     one_way();
     arguments();
     views();

@@ -181,7 +181,7 @@ static void waits(void)
         OK(MPI_Barrier(MPI_COMM_WORLD));
     }
     OK(MPI_File_close(&f));
-    f = opened(MPI_COMM_WORLD, "wait", MADE & ~MPI_MODE_RDWR | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL | MPI_MODE_DELETE_ON_CLOSE);
+    f = opened(MPI_COMM_WORLD, "wait", MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL | MPI_MODE_DELETE_ON_CLOSE);
     for (int i = 1; i <= 20; i++) {
         MPI_Offset disp = -1;
         MPI_Datatype etype, filetype;

@@ -126,11 +126,11 @@ pub unsafe extern "C" fn MPI_File_close(fh: *mut MPI_File) -> c_int {
         Err(error) => return raise("MPI_File_close", Source::files(), error),
     };
     on_file("MPI_File_close", *place, |hold, file| {
-        file.close(hold)?;
+        file.check_idle(hold)?;
         let key = Object::File.key(number(*place).unwrap_or(0))?;
         hold.files.remove(key);
         *place = MPI_FILE_NULL;
-        Ok(())
+        file.close(hold)
     })
 }
 

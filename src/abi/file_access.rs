@@ -44,172 +44,66 @@ fn start(name: &'static str, fh: MPI_File, way: Way, place: Place, buf: Triple, 
 }
 
 /// Begins a split collective operation.
-fn begin(name: &'static str, fh: MPI_File, split: Split, place: Place, buf: Triple) -> c_int {
+fn begin(name: &'static str, fh: MPI_File, way: Way, place: Place, buf: Triple) -> c_int {
     on_file(name, fh, |hold, file| {
         let data = data(hold, buf);
-        file.begin(hold, split, place, data)
+        file.begin(hold, way, place, data)
     })
 }
 
-/// Operations at an offset.
-macro_rules! at_offset {
-    ($($name:ident = $way:ident;)*) => {$(
-        /// Reads or writes at an offset. MPI-4.1 §14.4.2.
+/// Makes functions that read or write: the argument that says where, if there is one; what is done, and what that gives; which
+/// way, and where.
+macro_rules! accesses {
+    ($(
+        $name:ident($($offset:ident: $type:ty)?) $does:ident($($out:ident: $given:ty)?) = $way:ident, $place:expr;
+    )*) => {$(
+        #[doc = concat!("Accesses a file: `", stringify!($way), "`, `", stringify!($place), "`. MPI-4.1 §14.4.")]
         #[apply(mpi_function_c!)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             fh: MPI_File,
-            offset: MPI_Offset,
+            $($offset: $type,)?
             buf: *mut c_void,
             count: Count,
             datatype: MPI_Datatype,
-            status: *mut MPI_Status,
+            $($out: *mut $given,)?
         ) -> c_int {
-            let buf = (buf, i64::from(count), datatype);
-            now(stringify!($name), fh, Way::$way, Place::At(offset), buf, status)
+            $does(stringify!($name), fh, Way::$way, $place, (buf, i64::from(count), datatype) $(, $out)?)
         }
     )*};
 }
 
-at_offset! {
-    MPI_File_read_at = Read;
-    MPI_File_read_at_all = Read;
-    MPI_File_write_at = Write;
-    MPI_File_write_at_all = Write;
-}
+accesses! {
+    MPI_File_read_at(offset: MPI_Offset) now(status: MPI_Status) = Read, Place::At(offset);
+    MPI_File_read_at_all(offset: MPI_Offset) now(status: MPI_Status) = Read, Place::At(offset);
+    MPI_File_read() now(status: MPI_Status) = Read, Place::Own;
+    MPI_File_read_all() now(status: MPI_Status) = Read, Place::Own;
+    MPI_File_read_shared() now(status: MPI_Status) = Read, Place::Shared;
+    MPI_File_read_ordered() now(status: MPI_Status) = Read, Place::Ordered;
+    MPI_File_write_at(offset: MPI_Offset) now(status: MPI_Status) = Write, Place::At(offset);
+    MPI_File_write_at_all(offset: MPI_Offset) now(status: MPI_Status) = Write, Place::At(offset);
+    MPI_File_write() now(status: MPI_Status) = Write, Place::Own;
+    MPI_File_write_all() now(status: MPI_Status) = Write, Place::Own;
+    MPI_File_write_shared() now(status: MPI_Status) = Write, Place::Shared;
+    MPI_File_write_ordered() now(status: MPI_Status) = Write, Place::Ordered;
 
-/// Operations at a file pointer.
-macro_rules! at_pointer {
-    ($($name:ident = $way:ident, $place:ident;)*) => {$(
-        /// Reads or writes at a file pointer. MPI-4.1 §14.4.3, §14.4.4.
-        #[apply(mpi_function_c!)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
-            fh: MPI_File,
-            buf: *mut c_void,
-            count: Count,
-            datatype: MPI_Datatype,
-            status: *mut MPI_Status,
-        ) -> c_int {
-            let buf = (buf, i64::from(count), datatype);
-            now(stringify!($name), fh, Way::$way, Place::$place, buf, status)
-        }
-    )*};
-}
+    MPI_File_iread_at(offset: MPI_Offset) start(request: MPI_Request) = Read, Place::At(offset);
+    MPI_File_iread_at_all(offset: MPI_Offset) start(request: MPI_Request) = Read, Place::At(offset);
+    MPI_File_iread() start(request: MPI_Request) = Read, Place::Own;
+    MPI_File_iread_all() start(request: MPI_Request) = Read, Place::Own;
+    MPI_File_iread_shared() start(request: MPI_Request) = Read, Place::Shared;
+    MPI_File_iwrite_at(offset: MPI_Offset) start(request: MPI_Request) = Write, Place::At(offset);
+    MPI_File_iwrite_at_all(offset: MPI_Offset) start(request: MPI_Request) = Write, Place::At(offset);
+    MPI_File_iwrite() start(request: MPI_Request) = Write, Place::Own;
+    MPI_File_iwrite_all() start(request: MPI_Request) = Write, Place::Own;
+    MPI_File_iwrite_shared() start(request: MPI_Request) = Write, Place::Shared;
 
-at_pointer! {
-    MPI_File_read = Read, Own;
-    MPI_File_read_all = Read, Own;
-    MPI_File_read_shared = Read, Shared;
-    MPI_File_read_ordered = Read, Ordered;
-    MPI_File_write = Write, Own;
-    MPI_File_write_all = Write, Own;
-    MPI_File_write_shared = Write, Shared;
-    MPI_File_write_ordered = Write, Ordered;
-}
-
-/// Nonblocking operations at an offset.
-macro_rules! started_at_offset {
-    ($($name:ident = $way:ident;)*) => {$(
-        /// Reads or writes at an offset, for a request. MPI-4.1 §14.4.2.
-        #[apply(mpi_function_c!)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
-            fh: MPI_File,
-            offset: MPI_Offset,
-            buf: *mut c_void,
-            count: Count,
-            datatype: MPI_Datatype,
-            request: *mut MPI_Request,
-        ) -> c_int {
-            let buf = (buf, i64::from(count), datatype);
-            start(stringify!($name), fh, Way::$way, Place::At(offset), buf, request)
-        }
-    )*};
-}
-
-started_at_offset! {
-    MPI_File_iread_at = Read;
-    MPI_File_iread_at_all = Read;
-    MPI_File_iwrite_at = Write;
-    MPI_File_iwrite_at_all = Write;
-}
-
-/// Nonblocking operations at a file pointer.
-macro_rules! started_at_pointer {
-    ($($name:ident = $way:ident, $place:ident;)*) => {$(
-        /// Reads or writes at a file pointer, for a request. MPI-4.1 §14.4.3, §14.4.4.
-        #[apply(mpi_function_c!)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
-            fh: MPI_File,
-            buf: *mut c_void,
-            count: Count,
-            datatype: MPI_Datatype,
-            request: *mut MPI_Request,
-        ) -> c_int {
-            let buf = (buf, i64::from(count), datatype);
-            start(stringify!($name), fh, Way::$way, Place::$place, buf, request)
-        }
-    )*};
-}
-
-started_at_pointer! {
-    MPI_File_iread = Read, Own;
-    MPI_File_iread_all = Read, Own;
-    MPI_File_iread_shared = Read, Shared;
-    MPI_File_iwrite = Write, Own;
-    MPI_File_iwrite_all = Write, Own;
-    MPI_File_iwrite_shared = Write, Shared;
-}
-
-/// Beginnings of split collective operations at an offset.
-macro_rules! begun_at_offset {
-    ($($name:ident = $way:ident, $kind:literal;)*) => {$(
-        /// Begins to read or write at an offset. MPI-4.1 §14.4.5.
-        #[apply(mpi_function_c!)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
-            fh: MPI_File,
-            offset: MPI_Offset,
-            buf: *mut c_void,
-            count: Count,
-            datatype: MPI_Datatype,
-        ) -> c_int {
-            let split = Split { way: Way::$way, kind: $kind };
-            begin(stringify!($name), fh, split, Place::At(offset), (buf, i64::from(count), datatype))
-        }
-    )*};
-}
-
-begun_at_offset! {
-    MPI_File_read_at_all_begin = Read, "at_all";
-    MPI_File_write_at_all_begin = Write, "at_all";
-}
-
-/// Beginnings of split collective operations at a file pointer.
-macro_rules! begun_at_pointer {
-    ($($name:ident = $way:ident, $place:ident, $kind:literal;)*) => {$(
-        /// Begins to read or write at a file pointer. MPI-4.1 §14.4.5.
-        #[apply(mpi_function_c!)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
-            fh: MPI_File,
-            buf: *mut c_void,
-            count: Count,
-            datatype: MPI_Datatype,
-        ) -> c_int {
-            let split = Split { way: Way::$way, kind: $kind };
-            begin(stringify!($name), fh, split, Place::$place, (buf, i64::from(count), datatype))
-        }
-    )*};
-}
-
-begun_at_pointer! {
-    MPI_File_read_all_begin = Read, Own, "all";
-    MPI_File_read_ordered_begin = Read, Ordered, "ordered";
-    MPI_File_write_all_begin = Write, Own, "all";
-    MPI_File_write_ordered_begin = Write, Ordered, "ordered";
+    MPI_File_read_at_all_begin(offset: MPI_Offset) begin() = Read, Place::At(offset);
+    MPI_File_read_all_begin() begin() = Read, Place::Own;
+    MPI_File_read_ordered_begin() begin() = Read, Place::Ordered;
+    MPI_File_write_at_all_begin(offset: MPI_Offset) begin() = Write, Place::At(offset);
+    MPI_File_write_all_begin() begin() = Write, Place::Own;
+    MPI_File_write_ordered_begin() begin() = Write, Place::Ordered;
 }
 
 /// Ends of split collective operations.

@@ -90,8 +90,8 @@ pub fn discard(fd: BorrowedFd<'_>, offset: usize, len: usize) -> io::Result<()> 
     }
 }
 
-/// Gives the empty file behind `fd` `len` zero bytes, and the room for them: writing to its mapping does
-/// not fail later for want of it.
+/// Takes room for the first `len` bytes of the file behind `fd`, which has that length then if it was shorter: writing to its
+/// mapping does not fail later for want of it.
 pub fn reserve(fd: BorrowedFd<'_>, len: usize) -> io::Result<()> {
     // SAFETY: plain integers.
     match unsafe { libc::posix_fallocate(fd.as_raw_fd(), 0, len as libc::off_t) } {

@@ -87,6 +87,15 @@ pub fn allgather_bytes(hold: &mut Hold, comm: &Rc<Comm>, mine: &[u8]) -> Result<
     Ok(all)
 }
 
+/// Everybody's `mine` in rank order. MPI-4.1 §6.7.
+///
+/// # Errors
+/// A peer that left the protocol.
+pub fn allgather_u64(hold: &mut Hold, comm: &Rc<Comm>, mine: u64) -> Result<Vec<u64>> {
+    let all = allgather_bytes(hold, comm, &mine.to_ne_bytes())?;
+    Ok(all.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect())
+}
+
 /// Combines `values` of all members element by element in rank order; everybody gets the result.
 /// MPI-4.1 §6.9.6.
 ///

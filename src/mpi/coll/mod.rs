@@ -30,7 +30,7 @@ pub(super) mod support;
 #[cfg(test)]
 mod tests;
 
-pub use internal::{allgather_bytes, allreduce_u64, barrier, barrier_of, bcast_bytes, gather_bytes};
+pub use internal::{allgather_bytes, allgather_u64, allreduce_u64, barrier, barrier_of, bcast_bytes, gather_bytes};
 
 pub use machine::advance;
 

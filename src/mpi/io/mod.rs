@@ -15,7 +15,7 @@ pub mod pointer;
 pub mod transfer;
 pub mod view;
 
-use super::coll::allgather_bytes;
+use super::coll::{allgather_bytes, allgather_u64};
 use super::comm::Comm;
 use super::errhandler::Errhandler;
 use super::error::{Class, Error, Result};
@@ -56,7 +56,8 @@ pub struct File {
     file: file::File,
     gaps: transfer::Gaps,
     shared: zone::View,
-    claim: open::Claim,
+    /// Where the shared file pointer lies in this process's zone, if it is the first one's.
+    claim: Option<usize>,
 }
 
 impl File {
@@ -144,13 +145,12 @@ fn agree<T>(hold: &mut Hold, comm: &Rc<Comm>, mine: Result<T>) -> Result<T> {
 /// # Errors
 /// `NotSame`: they do not.
 fn same(hold: &mut Hold, comm: &Rc<Comm>, what: &str, mine: i64) -> Result<()> {
-    let all = allgather_bytes(hold, comm, &mine.to_ne_bytes())?;
-    let (words, _) = all.as_chunks::<8>();
-    let other = words
-        .iter()
-        .map(|word| i64::from_ne_bytes(*word))
+    let all = allgather_u64(hold, comm, mine as u64)?;
+    let other = all
+        .into_iter()
+        .map(|other| other as i64)
         .zip(0..)
-        .find(|&(word, _)| word != mine);
+        .find(|&(other, _)| other != mine);
     if let Some((other, rank)) = other {
         fail!(
             NotSame,

@@ -4,7 +4,7 @@ use super::transfer::Gaps;
 use super::view::{Representation, View};
 use super::{File, agree, failed, same};
 use crate::fail;
-use crate::mpi::coll::{barrier, bcast_bytes};
+use crate::mpi::coll::bcast_bytes;
 use crate::mpi::comm::{Comm, create};
 use crate::mpi::datatype::Datatype;
 use crate::mpi::errhandler::Errhandler;
@@ -87,22 +87,6 @@ pub struct Request {
     pub byte: Rc<Datatype>,
 }
 
-/// Where the shared file pointer lies, in the zone of the first member.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Claim {
-    offset: usize,
-    /// Whether that is this process.
-    own: bool,
-}
-
-impl Claim {
-    fn give_back(self, hold: &mut Hold) {
-        if self.own {
-            hold.give_back(self.offset, size_of::<FilePointer>());
-        }
-    }
-}
-
 /// Permissions of a new file, before the umask: the hint `file_perm` (octal), else those that programs give.
 fn permissions(info: &Info) -> Result<u32> {
     let Some(text) = info.get(b"file_perm")? else {
@@ -128,10 +112,10 @@ fn permissions(info: &Info) -> Result<u32> {
 pub fn open(hold: &mut Hold, comm: &Rc<Comm>, request: Result<Request>) -> Result<File> {
     let request = request.and_then(|request| {
         request.mode.check()?;
-        permissions(&request.info)?;
-        Ok(request)
+        let permissions = permissions(&request.info)?;
+        Ok((request, permissions))
     });
-    let request = agree(hold, comm, request)?;
+    let (request, permissions) = agree(hold, comm, request)?;
     same(hold, comm, "access mode", i64::from(request.mode.0))?;
     let comm = Rc::new(create::dup(hold, comm)?);
     let mode = request.mode;
@@ -139,9 +123,7 @@ pub fn open(hold: &mut Hold, comm: &Rc<Comm>, request: Result<Request>) -> Resul
         let how = How {
             read: !mode.has(Mode::WRITE_ONLY),
             write: !mode.has(Mode::READ_ONLY),
-            create: (first && mode.has(Mode::CREATE))
-                .then(|| permissions(&request.info))
-                .transpose()?,
+            create: (first && mode.has(Mode::CREATE)).then_some(permissions),
             exclusive: first && mode.has(Mode::EXCLUSIVE),
         };
         file::File::open(&request.path, how).map_err(|error| failed("open", &request.path, error))
@@ -150,20 +132,14 @@ pub fn open(hold: &mut Hold, comm: &Rc<Comm>, request: Result<Request>) -> Resul
     let first = agree(hold, &comm, (comm.rank == 0).then(|| open(true)).transpose())?;
     let file = agree(hold, &comm, first.map_or_else(|| open(false), Ok))?;
 
-    // 0: none.
-    let mut place = [0; 8];
-    if comm.rank == 0
-        && let Some(offset) = hold.zone.take(size_of::<FilePointer>())
-    {
-        place = (offset as u64 + 1).to_ne_bytes();
-    }
-    bcast_bytes(hold, &comm, 0, &mut place)?;
-    let Some(offset) = u64::from_ne_bytes(place).checked_sub(1) else {
+    let claim = (comm.rank == 0)
+        .then(|| hold.zone.take(size_of::<FilePointer>()))
+        .flatten();
+    // 0: there was no room.
+    let mut told = claim.map_or(0, |offset| offset as u64 + 1).to_ne_bytes();
+    bcast_bytes(hold, &comm, 0, &mut told)?;
+    let Some(offset) = u64::from_ne_bytes(told).checked_sub(1) else {
         fail!(NoMem, "there is no room for the shared file pointer");
-    };
-    let claim = Claim {
-        offset: offset as usize,
-        own: comm.rank == 0,
     };
     let channel = &hold.engine.channel;
     let gaps = Gaps {
@@ -171,7 +147,7 @@ pub fn open(hold: &mut Hold, comm: &Rc<Comm>, request: Result<Request>) -> Resul
         mapped: channel.settings().file_map != 0,
     };
     let segment = channel.segment();
-    let shared = match segment.view(comm.group.world(0), claim.offset, PAGE) {
+    let shared = match segment.view(comm.group.world(0), offset as usize, PAGE) {
         Ok(shared) => Ok(shared),
         Err(error) => Err(Error::new(
             Class::NoMem,
@@ -185,7 +161,7 @@ pub fn open(hold: &mut Hold, comm: &Rc<Comm>, request: Result<Request>) -> Resul
         false => Ok(0),
     };
     let ready = agree(hold, &comm, shared.and_then(|shared| Ok((shared, end?))));
-    let (shared, end) = ready.inspect_err(|_| claim.give_back(hold))?;
+    let (shared, end) = ready.inspect_err(|_| give_back(hold, claim))?;
     let view = View::new(0, request.byte.clone(), request.byte, Representation::Native, true)?;
     let file = File {
         position: Cell::new(end),
@@ -206,6 +182,13 @@ pub fn open(hold: &mut Hold, comm: &Rc<Comm>, request: Result<Request>) -> Resul
     Ok(file)
 }
 
+/// Gives back what this process's zone has of the shared file pointer.
+fn give_back(hold: &mut Hold, claim: Option<usize>) {
+    if let Some(offset) = claim {
+        hold.give_back(offset, size_of::<FilePointer>());
+    }
+}
+
 /// Removes a file. MPI-4.1 §14.2.3.
 ///
 /// # Errors
@@ -215,22 +198,29 @@ pub fn delete(path: &Path) -> Result<()> {
 }
 
 impl File {
-    /// Closes it once all members have called this. Collective. MPI-4.1 §14.2.2.
+    /// Makes sure that all members have called this and that it may be closed. Collective.
     ///
     /// # Errors
-    /// `Io`: a split collective operation is under way; what the kernel says when the file is to be deleted.
-    pub fn close(&self, hold: &mut Hold) -> Result<()> {
+    /// `Io`: a split collective operation is under way.
+    pub fn check_idle(&self, hold: &mut Hold) -> Result<()> {
         let idle = self.check_no_split();
-        agree(hold, &self.comm, idle)?;
-        self.claim.give_back(hold);
-        let gone = match self.mode.has(Mode::DELETE_ON_CLOSE) && self.comm.rank == 0 {
-            true => delete(&self.path),
-            false => Ok(()),
-        };
-        match self.mode.has(Mode::DELETE_ON_CLOSE) {
-            true => agree(hold, &self.comm, gone),
-            false => Ok(()),
+        agree(hold, &self.comm, idle)
+    }
+
+    /// Closes it, behind [`File::check_idle`]; it must not be used any more, whatever this returns. Collective. MPI-4.1 §14.2.2.
+    ///
+    /// # Errors
+    /// What the kernel says when the file is to be deleted.
+    pub fn close(&self, hold: &mut Hold) -> Result<()> {
+        give_back(hold, self.claim);
+        if !self.mode.has(Mode::DELETE_ON_CLOSE) {
+            return Ok(());
         }
+        let gone = match self.comm.rank {
+            0 => delete(&self.path),
+            _ => Ok(()),
+        };
+        agree(hold, &self.comm, gone)
     }
 
     /// Bytes in the file. MPI-4.1 §14.2.6.
@@ -304,7 +294,7 @@ impl File {
     pub fn set_atomic(&self, hold: &mut Hold, atomic: bool) -> Result<()> {
         same(hold, &self.comm, "flag", i64::from(atomic))?;
         self.atomic.set(atomic);
-        barrier(hold, &self.comm)
+        Ok(())
     }
 
     /// Sets the view; all file pointers are at its beginning then. Collective. MPI-4.1 §14.3.

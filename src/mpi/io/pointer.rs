@@ -6,7 +6,7 @@ use super::transfer::{self, Data, Seen};
 use super::view::View;
 use super::{File, agree};
 use crate::fail;
-use crate::mpi::coll::{allgather_bytes, barrier, bcast_bytes};
+use crate::mpi::coll::{allgather_u64, barrier, bcast_bytes};
 use crate::mpi::error::Result;
 use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::Status;
@@ -70,9 +70,9 @@ impl File {
         FilePointer::at(&self.shared)
     }
 
-    /// Puts the shared file pointer to `position`; all members see it there then. Collective.
+    /// Puts the shared file pointer to `position`; all members see it there then. Collective, behind an exchange in which each has
+    /// said that it is through with the pointer.
     pub(super) fn start_at(&self, hold: &mut Hold, position: u64) -> Result<()> {
-        barrier(hold, &self.comm)?;
         if self.comm.rank == 0 {
             self.pointer().set(position);
         }
@@ -208,15 +208,13 @@ impl File {
 
     /// Where this member's part of an operation in rank order begins, of `bytes` bytes. Collective.
     fn turn(&self, hold: &mut Hold, bytes: u64) -> Result<u64> {
-        let all = allgather_bytes(hold, &self.comm, &bytes.to_ne_bytes())?;
-        let (words, _) = all.as_chunks::<8>();
-        let sum = |words: &[[u8; 8]]| words.iter().map(|word| u64::from_ne_bytes(*word)).sum::<u64>();
+        let all = allgather_u64(hold, &self.comm, bytes)?;
         let mut start = [0; 8];
         if self.comm.rank == 0 {
-            start = self.pointer().advance(sum(words)).to_ne_bytes();
+            start = self.pointer().advance(all.iter().sum()).to_ne_bytes();
         }
         bcast_bytes(hold, &self.comm, 0, &mut start)?;
-        Ok(u64::from_ne_bytes(start) + sum(&words[..self.comm.rank as usize]))
+        Ok(u64::from_ne_bytes(start) + all[..self.comm.rank as usize].iter().sum::<u64>())
     }
 
     fn transfer(&self, view: &View, way: Way, position: u64, data: &Data) -> Result<usize> {
@@ -259,10 +257,15 @@ impl File {
     ///
     /// # Errors
     /// As [`File::access`]; `Io`: another split collective operation is under way.
-    pub fn begin(&self, hold: &mut Hold, split: Split, place: Place, data: Result<Data>) -> Result<()> {
+    pub fn begin(&self, hold: &mut Hold, way: Way, place: Place, data: Result<Data>) -> Result<()> {
         self.check_no_split()?;
-        let status = self.access(hold, split.way, place, data)?;
-        self.split.set(Some((split, status)));
+        let status = self.access(hold, way, place, data)?;
+        let kind = match place {
+            Place::At(_) => "at_all",
+            Place::Own => "all",
+            Place::Shared | Place::Ordered => "ordered",
+        };
+        self.split.set(Some((Split { way, kind }, status)));
         Ok(())
     }
 
