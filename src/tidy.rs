@@ -27,6 +27,7 @@ const UNSAFE: &[&str] = &[
     "src/channel/asked.rs",
     "src/channel/bytes.rs",
     "src/channel/direct.rs",
+    "src/channel/join.rs",
     "src/channel/joint.rs",
     "src/channel/outgoing.rs",
     "src/channel/parts.rs",

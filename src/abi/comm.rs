@@ -15,7 +15,7 @@ use crate::fail;
 use crate::mpi::coll;
 use crate::mpi::comm::create::{self, Choice};
 use crate::mpi::comm::hardware::{self, Resource};
-use crate::mpi::comm::{Comm, idup, inter};
+use crate::mpi::comm::{Comm, dynamic, idup, inter};
 use crate::mpi::errhandler::Target;
 use crate::mpi::info::Info;
 use crate::mpi::session::PSETS;
@@ -129,13 +129,6 @@ pub unsafe extern "C" fn MPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_G
         *out = give_group(hold, comm.remote_group()?.clone())?;
         Ok(())
     })
-}
-
-/// The intercommunicator to the processes that spawned this one; nobody did. MPI-4.1 §11.8.2.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
-    on_world("MPI_Comm_get_parent", |_| store(parent, "parent", MPI_COMM_NULL))
 }
 
 /// A duplicate with the attributes that want to be copied. MPI-4.1 §7.4.2.
@@ -342,6 +335,7 @@ pub unsafe extern "C" fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
 pub unsafe extern "C" fn MPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
     on_handle("MPI_Comm_disconnect", comm, |hold, comm, handle| {
         coll::barrier(hold, comm.local.as_ref().unwrap_or(comm))?;
+        dynamic::leave(hold, comm);
         free(hold, comm, handle)
     })
 }
@@ -351,7 +345,9 @@ fn free(hold: &mut Hold, comm: &Rc<Comm>, handle: &mut MPI_Comm) -> Result<()> {
         fail!(Comm, "predefined communicators cannot be freed");
     }
     delete_all(hold, *handle, &comm.attributes)?;
-    hold.comms.remove(Object::Comm.key(*handle)?);
+    let key = Object::Comm.key(*handle)?;
+    hold.comms.remove(key);
+    hold.parent = hold.parent.filter(|&parent| parent != key);
     *handle = MPI_COMM_NULL;
     Ok(())
 }
@@ -450,8 +446,13 @@ pub unsafe extern "C" fn MPI_Intercomm_create_from_groups(
             return Ok(());
         };
         let members = Rc::new(members);
-        let peer =
-            group(hold, remote_group).and_then(|remote| Ok((world, remote.world(remote.checked(remote_leader)?))));
+        let peer = group(hold, remote_group).and_then(|remote| {
+            let leader = remote.world(remote.checked(remote_leader)?);
+            match world.group.rank_of(leader) {
+                Some(leader) => Ok((world, leader)),
+                None => fail!(Group, "remote_leader is not in MPI_COMM_WORLD"),
+            }
+        });
         let new = inter::create(hold, &members, leader, peer, tag)?;
         new.info.replace(hints);
         new.errhandler.replace(errhandler);

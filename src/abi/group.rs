@@ -67,7 +67,7 @@ pub unsafe extern "C" fn MPI_Group_size(group: MPI_Group, size: *mut c_int) -> c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
     on_world("MPI_Group_rank", |hold| {
-        let mine = self::group(hold, group)?.rank_of(hold.world.rank);
+        let mine = self::group(hold, group)?.rank_of(hold.me());
         store(rank, "rank", mine.map_or(UNDEFINED, |rank| rank as c_int))
     })
 }

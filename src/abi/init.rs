@@ -6,6 +6,7 @@
 
 use super::constants::*;
 use super::crash;
+use super::dynamic;
 use super::edge::*;
 use super::errhandler::report;
 use super::fortran;
@@ -83,7 +84,16 @@ fn open(name: &'static str, multiple: bool) -> &'static World {
     fork::in_each_child(disown);
     at_end_of_job(tell_job);
     let world = set_world(world);
-    timing::ready(&world.hold(), timing::number(name));
+    let mut hold = world.hold();
+    if let Err(error) = dynamic::meet_parents(&mut hold) {
+        report(&format!(
+            "nearmpi: cannot join those who started this process: {}",
+            error.text()
+        ));
+        end_job(1)
+    }
+    timing::ready(&hold, timing::number(name));
+    drop(hold);
     world
 }
 
@@ -159,25 +169,29 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     let create = |ranks| segment::create(ranks, cpu::allowed(descriptor::parent()) as u32);
     let member = bootstrap::join(create)?;
     let segment = Segment::attach(member.segment.as_fd()).map_err(|error| format!("the job's memory: {error}"))?;
-    if segment.ranks() != member.size {
-        return Err(format!(
-            "the job's memory is for {} ranks, not {}",
-            segment.ranks(),
-            member.size
-        ));
+    let size = match (member.first, segment.birth(member.first)) {
+        (0, _) => segment.ranks(),
+        (first, Some(birth)) if birth.first == first => birth.count,
+        (first, _) => return Err(format!("the job's memory has no ranks that begin with {first}")),
+    };
+    if size != member.size {
+        return Err(format!("the job's memory is for {size} ranks, not {}", member.size));
     }
-    settle(&segment, member.rank, &mut settings)?;
+    let rank = member.first + member.rank;
+    settle(&segment, rank, &mut settings)?;
     place_memory(&segment, &member, settings.numa != 0);
     cma::allow_reads_by(member.launcher_pid);
     let debug = settings.debug;
     if settings.backtrace > 0 {
-        crash::report(&format!("rank {}", member.rank));
+        crash::report(&format!("rank {rank}"));
     }
     let segment = Arc::new(segment);
-    let mut state = State::join(segment.clone(), member.rank, settings);
+    let mut state = State::join(segment.clone(), rank, settings);
     state.job = Job {
         appnum: member.appnum,
         universe: member.universe,
+        launcher: member.launcher_pid,
+        is_ours: member.control.is_mpirun(),
     };
     state.vigil = keep_watch;
     if let Err(sentence) = timing::profile(&mut state, &segment, multiple, began) {

@@ -22,6 +22,7 @@ pub mod buffered;
 pub mod comm;
 pub mod completion;
 pub mod crash;
+pub mod dynamic;
 pub mod errhandler;
 pub mod errhandler_x;
 pub mod exchange;

@@ -231,6 +231,9 @@ pub fn profile(state: &mut State, segment: &Arc<Segment>, threads: bool, began: 
 
 /// Where to count, if anywhere.
 fn place(segment: &Arc<Segment>, rank: u32) -> Result<Option<Block>, String> {
+    if rank >= segment.ranks() {
+        return Ok(None); // A profile is of the ranks that the job began with.
+    }
     if segment.is_profiled() {
         return Ok(Some(segment.profile(rank)));
     }

@@ -12,7 +12,7 @@ use super::edge::*;
 use super::errhandler::raise;
 use super::source::Source;
 use super::types::*;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 
 /// Makes the functions of the list; the first word says whose error handler is asked.
 macro_rules! unsupported {

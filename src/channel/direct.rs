@@ -93,11 +93,18 @@ impl There {
 impl Homes {
     /// Those of a job of `ranks`, of up to `most` bytes each.
     pub fn new(ranks: u32, most: usize) -> Homes {
-        Homes {
+        let mut homes = Homes {
             range: 0..0,
             most,
-            theirs: (0..ranks).map(|_| Theirs::Unknown).collect(),
-        }
+            theirs: Vec::new(),
+        };
+        homes.grow(ranks);
+        homes
+    }
+
+    /// The job has `ranks` ranks now.
+    pub fn grow(&mut self, ranks: u32) {
+        self.theirs.resize_with(ranks as usize, || Theirs::Unknown);
     }
 
     /// Whether `len` bytes at `at` lie in this rank's home.

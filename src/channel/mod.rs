@@ -7,6 +7,7 @@
 mod asked;
 pub mod bytes;
 pub mod direct;
+mod join;
 mod joint;
 pub mod late;
 mod metering;

@@ -6,28 +6,17 @@
 #![allow(unsafe_code)]
 
 use super::asked::Ask;
-use super::direct::Homes;
-use super::late::{Lateness, Level};
-use super::metering::Short;
-use super::offers::{Offers, Open};
+use super::offers::Open;
 use super::packet::{CELLS_PER_RECORD, OfferId, Portion, Record, Way, kind};
 use super::pull::Reach;
-use super::ways::Ways;
-use super::{Bytes, Channel, Counters, Fault, Ticket, parts};
-use crate::shm::pool::{CELL, Pool, cells_of};
+use super::{Bytes, Channel, Fault, Ticket, parts};
+use crate::shm::pool::CELL;
 use crate::shm::profile::{Few, Part, Path};
-use crate::shm::ring::{Consumer, Header, INLINE, INLINE_WORDS, Junk, Producer};
-use crate::shm::segment::{Block, Life, Segment};
+use crate::shm::ring::{Header, INLINE, INLINE_WORDS, Junk, Producer};
+use crate::shm::segment::Block;
 use crate::shm::shuttle::Shuttles;
 use crate::shm::stores::Stores;
-use crate::sys::clock::Ticks;
-use crate::sys::copy::Ahead;
-use crate::sys::cpu;
-use crate::sys::cpuset::CpuSet;
-use crate::sys::cvar::Settings;
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// One destination.
 #[repr(align(64))]
@@ -44,9 +33,9 @@ pub(super) struct Out<B> {
     /// Bytes of large messages that were sent there.
     pub(super) large: u64,
     /// The receiver is dead: nothing is sent any more.
-    closed: bool,
+    pub(super) closed: bool,
     /// Control records that found the ring full; they go before messages.
-    controls: VecDeque<Record>,
+    pub(super) controls: VecDeque<Record>,
     /// Messages in the order of their starting; only the first may be under way.
     pub(super) messages: VecDeque<Outgoing<B>>,
 }
@@ -97,110 +86,6 @@ pub enum Sent {
 }
 
 impl<B: Bytes> Channel<B> {
-    /// Joins the job of `segment` as rank `me`; once per rank and job.
-    pub fn join(segment: Arc<Segment>, me: u32, mut settings: Settings) -> Channel<B> {
-        if segment.oversubscribed() {
-            // The reader may run on this very CPU: windows of 512 bytes of four ranks on two took 1.8 times as long.
-            settings.demote_max = 0;
-        }
-        let ranks = segment.ranks();
-        let block = Block::new(&segment, me);
-        let short = Short::new(&block);
-        let ticks = Ticks::best();
-        let grow = settings.ring_grow * u64::from(!segment.oversubscribed());
-        let out = (0..ranks).map(|to| Out {
-            // SAFETY: the segment is kept by the channel; this rank joins once, so the end is the only one.
-            producer: unsafe { Producer::new(segment.ring(to, me)).growing(segment.larger_ring(to, me), grow) },
-            peer: Block::new(&segment, to),
-            few: short.few.clone(),
-            // SAFETY: as above; of two ranks the lower one begins with the first shuttle.
-            shuttles: unsafe { Shuttles::new(segment.shuttles(me, to), (me > to).into()) },
-            stores: Stores::new(settings.stream_min, ticks),
-            large: 0,
-            closed: false,
-            controls: VecDeque::new(),
-            messages: VecDeque::new(),
-        });
-        let fraction = settings.credit_fraction as u32;
-        // SAFETY: as above.
-        let ring =
-            |from| unsafe { Consumer::new(segment.ring(me, from), fraction).growing(segment.larger_ring(me, from)) };
-        let rings = (0..ranks).map(ring);
-        let cells = match settings.cells {
-            0 => cells_of(ranks),
-            cells => cells as usize,
-        };
-        // SAFETY: as above.
-        let pool = unsafe { Pool::new(segment.pool(me), cells) };
-        let quarter = segment.layout().bytes / 4;
-        let ring_max = (settings.ring_max as usize).min(quarter);
-        let part = settings.ring_part as usize;
-        let in_parts = quarter >= part.min(parts::PART_LEAST) && ring_max > 0 && !segment.oversubscribed();
-        let part = if in_parts { part.min(quarter) } else { 0 };
-        let row_max = ring_max.min(settings.one_copy_min.min(settings.offer_min) as usize - 1);
-        let shuttle_min = match part > 0 && segment.layout().shuttle > 0 && settings.shuttle_max > 0 {
-            true => settings.shuttle_min as usize,
-            false => usize::MAX,
-        };
-        let aside_min = shuttle_min.clamp(INLINE + 1, row_max.max(INLINE) + 1) as u32;
-        let barriers = segment.barriers();
-        let spreads = settings.spread != 0 && segment.oversubscribed();
-        let (out, rings) = (out.collect(), rings.collect());
-        let channel = Channel {
-            block,
-            me,
-            barriers,
-            ring_max,
-            ask_max: ring_max.min(settings.ask_max as usize),
-            aside_min,
-            fetch_max: settings.fetch_max as u32,
-            ahead: Ahead(settings.fetch_ahead as usize),
-            row_max,
-            part,
-            stage: Vec::new(),
-            out,
-            rings,
-            pool,
-            waiting: Vec::new(),
-            offers: Offers::new(),
-            ways: (0..ranks).map(|to| Ways::between(me, to)).collect(),
-            far: vec![None; ranks as usize],
-            places: Default::default(),
-            habits: Default::default(),
-            pace: None,
-            lateness: vec![Lateness::default(); ranks as usize],
-            levels: vec![Level::default(); ranks as usize],
-            reach: vec![Reach::Unknown; ranks as usize],
-            homes: Homes::new(ranks, segment.home_len()),
-            canary: Box::new(super::pull::random()),
-            joints: Vec::new(),
-            sent: VecDeque::new(),
-            next: 0,
-            heard: None,
-            meter: None,
-            short,
-            path: Path::OneCopy,
-            spreads,
-            shared: false,
-            may: if spreads { cpu::mask(0) } else { CpuSet::default() },
-            given: 0,
-            mate: None,
-            counters: Counters::default(),
-            settings: Box::new(settings),
-            segment,
-        };
-        channel.seen();
-        cpu::join_barriers();
-        let block = channel.segment.rank(me);
-        block.pid.store(std::process::id(), Ordering::Relaxed);
-        block.canary.store(*channel.canary, Ordering::Relaxed);
-        block
-            .canary_address
-            .store(&raw const *channel.canary as u64, Ordering::Relaxed);
-        block.life.store(Life::Attached as u32, Ordering::Release);
-        channel
-    }
-
     /// Sends a message by value, through the ring or through cells.
     pub fn send(&mut self, to: u32, envelope: u64, buffer: &B, ticket: Ticket) -> Result<Sent, Fault> {
         let end = buffer.len();

@@ -111,7 +111,7 @@ impl<B: Bytes> Channel<B> {
 
     #[cold]
     fn move_on(&mut self, mate: Option<u32>) {
-        let all = 0..self.segment.ranks();
+        let all = 0..self.segment.known();
         let mate = mate.or(self.heard).map(|rank| Mate {
             rank,
             dealt: self.dealt_with(rank),
@@ -122,7 +122,7 @@ impl<B: Bytes> Channel<B> {
         let (me, now) = (self.me as usize, (self.given / EVERY).is_multiple_of(PATIENCE));
         let goes = |&(rank, bond): &(usize, Bond)| now || bond == Bond::Turns || rank < me;
         let mate = mate.and_then(|mate| mate.bond(before)).filter(goes);
-        let bells = (0..self.segment.ranks()).map(|rank| &self.segment.rank(rank).bell);
+        let bells = (0..self.segment.known()).map(|rank| &self.segment.rank(rank).bell);
         // Those who sleep need no CPU.
         let places: Vec<Option<u32>> = bells.map(|bell| bell.cpu().filter(|_| !bell.is_set())).collect();
         // What it was when this was asked last is good enough for most times, in which there is nothing to do.

@@ -215,7 +215,7 @@ impl<B: Bytes> Channel<B> {
     #[cold]
     pub fn shares_cpu(&mut self) -> bool {
         let here = self.seen().filter(|_| self.settings.same_cpu != 0);
-        let mut others = (0..self.segment.ranks()).filter(|&rank| rank != self.me);
+        let mut others = (0..self.segment.known()).filter(|&rank| rank != self.me);
         self.shared = here.is_some() && others.any(|rank| self.segment.rank(rank).bell.cpu() == here);
         self.shared
     }

@@ -24,6 +24,8 @@ pub struct Membership {
     pub rank: u32,
     /// Ranks in `MPI_COMM_WORLD`.
     pub size: u32,
+    /// Rank in the job of the first of them: not 0 for processes that were started later.
+    pub first: u32,
     /// The job's memory file, closed by `exec`.
     pub segment: OwnedFd,
     /// Which of the programs of an MPMD job this is; -1 if nobody knows.
@@ -110,6 +112,7 @@ pub fn join(create: impl FnOnce(u32) -> io::Result<OwnedFd>) -> Result<Membershi
         Plan::Alone => Ok(Membership {
             rank: 0,
             size: 1,
+            first: 0,
             segment: create(1).map_err(|e| format!("cannot make the memory of a job of one rank: {e}"))?,
             appnum: -1,
             universe: -1,
@@ -265,6 +268,9 @@ fn join_mpirun(env: Lookup, rank: u32, size: u32, memory: i32, socket: Option<i3
     Ok(Membership {
         rank,
         size,
+        first: number(env, "NEARMPI_FIRST")?
+            .and_then(|first| u32::try_from(first).ok())
+            .unwrap_or(0),
         segment,
         appnum: small("NEARMPI_APPNUM")?.unwrap_or(-1),
         universe: small("NEARMPI_UNIVERSE")?.unwrap_or(-1),
@@ -329,6 +335,7 @@ fn greet(
     Ok(Membership {
         rank,
         size,
+        first: 0,
         segment,
         appnum,
         universe,

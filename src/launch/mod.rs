@@ -7,8 +7,10 @@
 //! | [`handover`] | the job's memory on its way from rank 0 to the others |
 //! | [`memory_report`] | on which NUMA nodes a rank's memory lies |
 //! | [`pmi`] | the lines of PMI-1, for both sides |
+//! | [`spawn`] | more processes for a job that runs |
 pub mod bootstrap;
 pub mod client;
 pub mod handover;
 pub mod memory_report;
 pub mod pmi;
+pub mod spawn;

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`create`] | new communicators out of one: duplicates, parts, chosen groups |
 //! | [`inter`] | intercommunicators: made, duplicated, split and merged |
+//! | [`dynamic`] | intercommunicators with processes that are started later, or that connect |
 //! | [`idup`] | duplicates whose context is on its way |
 
 pub mod create;
+pub mod dynamic;
 pub mod hardware;
 pub mod idup;
 pub mod inter;

@@ -1,5 +1,6 @@
 //! What goes wrong, as MPI names it: an error class and a sentence.
 
+use crate::channel::Fault;
 use std::fmt;
 
 /// Error classes with the numbers of the MPICH ABI (MPI-4.1 §9.4, table 9.1).
@@ -141,4 +142,15 @@ macro_rules! fail {
     ($class:ident, $($text:tt)*) => {
         return Err($crate::mpi::error::Error::new($crate::mpi::error::Class::$class, format!($($text)*)))
     };
+}
+/// A fault as an MPI error.
+#[cold]
+pub fn fault(fault: Fault) -> Error {
+    Error::new(
+        Class::Intern,
+        format!(
+            "rank {} has left the protocol: shared memory holds junk from it",
+            fault.from
+        ),
+    )
 }

@@ -43,7 +43,7 @@ pub fn notice(hold: &mut Hold, events: u32) -> Result<()> {
     hold.engine.events = events;
     hold.engine.detours |= engine::CAREFUL;
     let state: &mut State = hold;
-    let ranks = state.engine.channel.segment().ranks();
+    let ranks = state.engine.channel.segment().known();
     for rank in 0..ranks {
         let segment = state.engine.channel.segment();
         if let Some(number) = segment.death(rank) {
@@ -260,7 +260,7 @@ impl Agreement {
         let number = comm.votes.get();
         comm.votes.set(number.wrapping_add(1));
         let stamp = Stamp::new(segment.fate(context).life(), number);
-        let me = state.world.rank;
+        let me = state.me();
         segment
             .vote(me, context, number)
             .cast(stamp, value, comm.acknowledged.get());
@@ -387,7 +387,7 @@ pub fn shrink(hold: &mut Hold, comm: &Rc<Comm>) -> Result<Option<Comm>> {
             Group::new(living.copied().collect())
         };
         let group = living(&comm.group);
-        let Some(rank) = group.rank_of(hold.world.rank) else {
+        let Some(rank) = group.rank_of(hold.me()) else {
             fail!(Intern, "the members of a communicator disagree about it");
         };
         let Some(remote) = &comm.remote else {
@@ -431,7 +431,7 @@ pub fn shrink(hold: &mut Hold, comm: &Rc<Comm>) -> Result<Option<Comm>> {
 
 /// A context for `holders` members of `comm` that the first of `group` claims. `None` if that one died before it told.
 fn agree_on_context(hold: &mut Hold, comm: &Rc<Comm>, group: &Group, holders: u32) -> Result<Option<u16>> {
-    let mine = match group.members.first() == Some(&hold.world.rank) {
+    let mine = match group.members.first() == Some(&hold.me()) {
         true => u32::from(hold.claim_context(holders).unwrap_or(super::context::NONE)),
         false => u32::MAX,
     };

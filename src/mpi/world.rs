@@ -11,6 +11,7 @@ use super::coll::board::desk::Desk;
 use super::coll::board::started;
 use super::coll::machine::Schedules;
 use super::comm::Comm;
+use super::comm::dynamic::Port;
 use super::context::{self, Context};
 use super::datatype::Datatypes;
 use super::error::Result;
@@ -30,6 +31,7 @@ use super::traffic::Gift;
 use crate::channel::Channel;
 use crate::channel::wait::{NAP, Next};
 use crate::shm::doing;
+use crate::shm::segment::annex::Birth;
 use crate::shm::segment::{Block, Segment};
 use crate::shm::zone::Zone;
 use crate::sys::cvar::Settings;
@@ -113,6 +115,10 @@ pub struct State {
     pub gift: Cell<Gift>,
     /// What the launcher says about the job.
     pub job: Job,
+    /// The key of the communicator with those who started this process, if it was started later and has not left them.
+    pub parent: Option<u32>,
+    /// Where others can connect.
+    pub ports: Vec<Port>,
     /// Called after each nap in which nothing came, with the state released: ends a process that
     /// nobody else would end.
     pub vigil: fn(),
@@ -125,6 +131,10 @@ pub struct Job {
     pub appnum: i32,
     /// `MPI_UNIVERSE_SIZE`; -1 if nobody knows.
     pub universe: i32,
+    /// A process that may run on all CPUs of the job: the launcher's, or this one's parent.
+    pub launcher: i32,
+    /// Whether that is our mpirun.
+    pub is_ours: bool,
 }
 
 /// The right to use the state. While a `Hold` is active no other thread has one; [`Hold::released`]
@@ -147,16 +157,25 @@ impl Drop for Calling<'_> {
 }
 
 impl State {
-    /// The state of rank `rank`, which joins the job of `segment` hereby.
+    /// The state of rank `rank` of the job, which joins that of `segment` hereby. Ranks that were started later have a world of
+    /// their own.
     pub fn join(segment: Arc<Segment>, rank: u32, settings: Settings) -> State {
-        let ranks = segment.ranks();
         let comm = |number, rank, members| {
             let context = Context::adopt(&segment, number);
             Rc::new(Comm::new(context, rank, Rc::new(Group::new(members)), None))
         };
-        let world = comm(context::WORLD, rank, (0..ranks).collect());
+        let world = match segment.birth(rank) {
+            None => comm(context::WORLD, rank, (0..segment.ranks()).collect()),
+            Some(Birth {
+                first, count, world, ..
+            }) => {
+                segment.hold_context(context::OWN, 1);
+                comm(world, rank - first, (first..first + count).collect())
+            }
+        };
         let own = comm(context::OWN, 0, vec![rank]);
         let zone = Zone::new(segment.zone_len());
+        let ranks = segment.known();
         let engine = Engine::new(Channel::join(segment, rank, settings), ranks);
         State {
             world,
@@ -185,9 +204,21 @@ impl State {
             job: Job {
                 appnum: -1,
                 universe: -1,
+                launcher: 0,
+                is_ours: false,
             },
+            parent: None,
+            ports: Vec::new(),
             vigil: || (),
         }
+    }
+}
+
+impl State {
+    /// This process's rank in the job, which groups count in; that in `MPI_COMM_WORLD` unless it was started later.
+    #[inline]
+    pub fn me(&self) -> u32 {
+        self.engine.channel.me()
     }
 }
 
@@ -399,6 +430,9 @@ impl Hold<'_> {
         }
         if !self.served.is_empty() && rma::mail::look(self) {
             return Ok(true);
+        }
+        if self.engine.channel.segment().has_grown() {
+            self.meet_all()?;
         }
         let events = self.engine.channel.segment().events();
         if events != self.engine.events {

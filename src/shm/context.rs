@@ -39,6 +39,11 @@ impl Context {
         self.holders.fetch_add(holders, Ordering::AcqRel);
     }
 
+    /// Whether anybody holds it.
+    pub fn is_held(&self) -> bool {
+        self.holders.load(Ordering::Acquire) > 0
+    }
+
     /// The turns before this life; the same for all holders.
     pub fn turns_before(&self) -> u64 {
         self.before.load(Ordering::Relaxed)

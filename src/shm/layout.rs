@@ -1,4 +1,4 @@
-//! Where everything lies in a job's segment, computed from the number of ranks alone.
+//! Where everything lies in a job's segment, computed from the number of ranks alone, and in an annex of it.
 //!
 //! ```text
 //! | JobHeader 4K | contexts 776K | RankBlock 4K x P
@@ -9,15 +9,26 @@
 //! | for each rank:     a board 2176 bytes for each of 8192 contexts, another for the first 256 and for 256 persistent operations,
 //! |                    scratch 512K, rooms 24M, trays 84K, what two ranks swap 8M (first touched by the rank)
 //! | for each rank:     what it counts when it is profiled (profile.rs)
+//! | published names 3M
 //! | for each rank:     zone: memory it shares on demand (zone.rs)
 //! ```
 //! Every partition is whole pages, so that each lies on its owner's NUMA node (Ekman 2005 §3): mpirun asks the
 //! kernel for that before the ranks start ([`Layout::partitions`]), so it holds whoever touches a page first. The
 //! file is sparse: what nobody writes costs nothing.
+//!
+//! Processes that are started later (`MPI_Comm_spawn`) have the next ranks, and an *annex* at the end of the file:
+//!
+//! ```text
+//! | AnnexHeader 4K | RankBlock 4K x new
+//! | for each new receiver: credits, slots, byte rings, one of each per sender | for each old receiver: the same per new sender
+//! | for each new rank: marks and cells; offers; votes; boards and what lies behind them; zone
+//! ```
+//! All rings of a job are as large as those it began with; annexes have no larger ones and no shuttles.
 
 use super::board::{Board, REACH, STARTED};
 use super::context::Context;
 use super::fate::{Fate, VOTES, Vote};
+use super::names::{NAMES, Name};
 use super::offer::{OFFERS, Offer};
 use super::pool::{CELL, CELLS};
 use super::profile;
@@ -55,10 +66,12 @@ const LARGER: usize = 1 << 20;
 /// [`LARGE`]; larger ones have none.
 const SHUTTLES_PER_RANK: (usize, usize) = (8 << 20, 4 << 20);
 
-/// Offsets and sizes, in bytes, for a job of `ranks`.
+/// Offsets and sizes, in bytes, for a job of `ranks`, or of an annex for those from `first` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Number of ranks.
+    /// The first rank that has its parts here.
+    pub first: u32,
+    /// The number behind the last one.
     pub ranks: u32,
     /// Slots in the ring of a pair.
     pub slots: usize,
@@ -72,12 +85,15 @@ pub struct Layout {
     blocks: usize,
     rings: usize,
     ring_block: usize,
+    inward: usize,
+    inward_block: usize,
     pools: usize,
     offers: usize,
     fates: usize,
     votes: usize,
     boards: usize,
     profiles: usize,
+    names: usize,
     /// Size of what every rank maps; the zones follow.
     pub len: usize,
 }
@@ -126,8 +142,10 @@ impl Layout {
         let votes = fates + CONTEXTS * size_of::<Fate>();
         let boards = votes + p * VOTE_TABLE;
         let profiles = boards + p * SHOWN;
-        let len = profiles + p * profile::len(ranks);
+        let names = profiles + p * profile::len(ranks);
+        let len = names + (NAMES * size_of::<Name>()).next_multiple_of(PAGE);
         Layout {
+            first: 0,
             ranks,
             slots,
             bytes,
@@ -137,13 +155,67 @@ impl Layout {
             blocks,
             rings,
             ring_block,
+            inward: pools,
+            inward_block: 0,
             pools,
             offers,
             fates,
             votes,
             boards,
             profiles,
+            names,
             len,
+        }
+    }
+
+    /// The layout of an annex of this one, a job's, for ranks `first` to `ranks` - 1. There is nothing in it that a job has
+    /// once, and no profile.
+    pub fn annex(&self, first: u32, ranks: u32) -> Layout {
+        let (old, all) = (first as usize, ranks as usize);
+        let new = all - old;
+        let ring = size_of::<Credit>() + self.slots * size_of::<Slot>() + self.bytes;
+        let (ring_block, inward_block) = [all, new].map(|senders| (senders * ring).next_multiple_of(PAGE)).into();
+        let blocks = PAGE;
+        let rings = blocks + new * PAGE;
+        let inward = rings + new * ring_block;
+        let pools = inward + old * inward_block;
+        let offers = pools + new * POOL;
+        let votes = offers + new * OFFER_TABLE;
+        let boards = votes + new * VOTE_TABLE;
+        let len = boards + new * SHOWN;
+        Layout {
+            first,
+            ranks,
+            larger: 0,
+            shuttle: 0,
+            blocks,
+            rings,
+            ring_block,
+            inward,
+            inward_block,
+            pools,
+            offers,
+            votes,
+            boards,
+            len,
+            ..*self
+        }
+    }
+
+    /// How many parts lie before `rank`'s.
+    fn index(&self, rank: u32) -> usize {
+        (rank - self.first) as usize
+    }
+
+    /// Where the rings to `receiver` lie, from whom the first of them comes, and how many they are.
+    fn senders(&self, receiver: u32) -> (usize, u32, usize) {
+        match receiver.checked_sub(self.first) {
+            Some(index) => (self.rings + index as usize * self.ring_block, 0, self.ranks as usize),
+            None => (
+                self.inward + receiver as usize * self.inward_block,
+                self.first,
+                self.index(self.ranks),
+            ),
         }
     }
 
@@ -154,22 +226,25 @@ impl Layout {
 
     /// Rank `rank`'s block.
     pub fn block(&self, rank: u32) -> usize {
-        self.blocks + rank as usize * PAGE
+        self.blocks + self.index(rank) * PAGE
     }
 
     /// Credit line of the ring from `sender` to `receiver`.
     pub fn credit(&self, receiver: u32, sender: u32) -> usize {
-        self.rings + receiver as usize * self.ring_block + sender as usize * size_of::<Credit>()
+        let (start, from, _) = self.senders(receiver);
+        start + (sender - from) as usize * size_of::<Credit>()
     }
 
     /// Slots of the ring from `sender` to `receiver`.
     pub fn slots(&self, receiver: u32, sender: u32) -> usize {
-        self.credit(receiver, self.ranks) + sender as usize * self.slots * size_of::<Slot>()
+        let (start, from, senders) = self.senders(receiver);
+        start + senders * size_of::<Credit>() + (sender - from) as usize * self.slots * size_of::<Slot>()
     }
 
     /// Byte ring from `sender` to `receiver`.
     pub fn bytes(&self, receiver: u32, sender: u32) -> usize {
-        self.slots(receiver, self.ranks) + sender as usize * self.bytes
+        let (_, from, senders) = self.senders(receiver);
+        self.slots(receiver, from) + senders * self.slots * size_of::<Slot>() + (sender - from) as usize * self.bytes
     }
 
     /// The larger byte ring from `sender` to `receiver`.
@@ -185,7 +260,7 @@ impl Layout {
 
     /// Marks of `owner`'s pool; its cells lie a page behind.
     pub fn pool(&self, owner: u32) -> usize {
-        self.pools + owner as usize * POOL
+        self.pools + self.index(owner) * POOL
     }
 
     /// What has become of each context.
@@ -195,7 +270,7 @@ impl Layout {
 
     /// `owner`'s votes.
     pub fn votes(&self, owner: u32) -> usize {
-        self.votes + owner as usize * VOTE_TABLE
+        self.votes + self.index(owner) * VOTE_TABLE
     }
 
     /// The parts that belong to `owner`: their names and offsets, whole pages each.
@@ -213,7 +288,7 @@ impl Layout {
 
     /// `owner`'s offers.
     pub fn offers(&self, owner: u32) -> usize {
-        self.offers + owner as usize * OFFER_TABLE
+        self.offers + self.index(owner) * OFFER_TABLE
     }
 
     /// `owner`'s board for `context`, the one for nonblocking and persistent operations if `started`, if there is one.
@@ -228,12 +303,17 @@ impl Layout {
     /// `owner`'s boards, one for each of [`BOARDED`] contexts and then the second ones; its scratch memory
     /// with the rooms of the latter and its trays lies behind.
     pub fn boards(&self, owner: u32) -> usize {
-        self.boards + owner as usize * SHOWN
+        self.boards + self.index(owner) * SHOWN
     }
 
     /// `owner`'s scratch memory, its rooms and its trays.
     pub fn scratch(&self, owner: u32) -> usize {
         self.boards(owner) + BOARDS
+    }
+
+    /// Published names.
+    pub fn names(&self) -> usize {
+        self.names
     }
 
     /// What `rank` counts.
@@ -276,16 +356,49 @@ mod tests {
             assert_eq!(layout.scratch(last) + REACH, layout.profile(0));
             assert_eq!((layout.boards(last) % PAGE, layout.scratch(0) % PAGE), (0, 0));
             assert_eq!(layout.profile(0) % PAGE, 0);
-            assert_eq!(layout.profile(last) + profile::len(ranks), layout.len);
+            assert_eq!(layout.profile(last) + profile::len(ranks), layout.names());
             assert!(layout.slots.is_power_of_two() && layout.bytes.is_power_of_two());
         }
     }
 
     #[test]
+    fn rings_of_an_annex_lie_apart_and_are_as_large_as_the_others() {
+        for (began, first, ranks) in [(1, 1, 3), (2, 5, 6), (4, 4, 9)] {
+            let layout = Layout::new(began).annex(first, ranks);
+            let ring = |receiver, sender| {
+                let slots = layout.slots(receiver, sender);
+                let bytes = layout.bytes(receiver, sender);
+                let credit = layout.credit(receiver, sender);
+                [
+                    credit..credit + size_of::<Credit>(),
+                    slots..slots + layout.slots * size_of::<Slot>(),
+                    bytes..bytes + layout.bytes,
+                ]
+            };
+            let pairs = (0..ranks).flat_map(|receiver| (0..ranks).map(move |sender| (receiver, sender)));
+            let pairs = pairs.filter(|&(receiver, sender)| receiver.max(sender) >= first);
+            let mut parts: Vec<_> = pairs.flat_map(|(receiver, sender)| ring(receiver, sender)).collect();
+            parts.extend((first..ranks).map(|rank| layout.block(rank)..layout.block(rank) + PAGE));
+            parts.push(layout.pool(first)..layout.len);
+            parts.sort_by_key(|range| range.start);
+            assert!(parts[0].start >= PAGE && parts.windows(2).all(|pair| pair[0].end <= pair[1].start));
+            assert_eq!(
+                (layout.slots, layout.bytes),
+                (Layout::new(began).slots, Layout::new(began).bytes)
+            );
+            assert_eq!(layout.scratch(ranks - 1) + REACH, layout.len);
+        }
+    }
+
+    #[test]
     fn what_ranks_own_is_whole_pages_apart_from_each_other() {
-        for ranks in [1, 5, 64] {
-            let layout = Layout::new(ranks);
-            let mut parts: Vec<_> = (0..ranks)
+        let job = Layout::new(3);
+        for layout in [1, 5, 64]
+            .map(Layout::new)
+            .into_iter()
+            .chain([job.annex(3, 8), job.annex(8, 9)])
+        {
+            let mut parts: Vec<_> = (layout.first..layout.ranks)
                 .flat_map(|rank| layout.partitions(rank))
                 .map(|(_, range)| range)
                 .collect();

@@ -11,6 +11,7 @@ pub mod fate;
 pub mod file_pointer;
 pub mod layout;
 pub mod mailbox;
+pub mod names;
 pub mod offer;
 pub mod pool;
 pub mod profile;

@@ -6,16 +6,14 @@
 #![allow(unsafe_code)]
 
 use super::bell::{Barriers, Bell};
-use super::board::{Board, Place, WIDE};
+use super::board::WIDE;
 use super::context::{Context, REUSED};
 use super::doing::Doing;
 use super::fate::{Fate, VOTES, Vote};
 use super::layout::{CONTEXTS, ENTRIES, KEPT, Layout, MAX_RANKS, PAGE};
-use super::offer::{OFFERS, Offer};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::waiting::Waiting;
 use super::zone;
-use super::{pool, ring, shuttle};
 use crate::sys::futex;
 use crate::sys::memory::{self, Mapping};
 use crate::sys::pages;
@@ -23,8 +21,10 @@ use std::io;
 use std::ops::{Deref, Range};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 mod accord;
+pub mod annex;
+mod places;
 mod profiled;
 mod zones;
 
@@ -57,8 +57,12 @@ struct JobHeader {
     number: AtomicU64,
     /// The rank whose settings count for the job, and one; 0 while there is none.
     settler: AtomicU32,
-    /// Threads that have waited beside another one of their rank, as many as at a time.
+    /// Threads that have waited beside another one of their rank, as many as at a time; and ranks that were started later.
     beside: AtomicU32,
+    /// Ranks that there have been, those that were started later included.
+    total: AtomicU32,
+    /// Where the first annex lies in the file; 0: nowhere.
+    annex: AtomicU64,
 }
 
 /// What a rank tells the others and the launcher about itself; written by that rank only, but for
@@ -143,12 +147,33 @@ impl Deref for Block {
 /// A mapped segment.
 #[derive(Debug)]
 pub struct Segment {
-    mapping: Mapping,
-    layout: Layout,
+    /// What the job began with.
+    part: Part,
+    /// What was added since, as far as this process has mapped it.
+    annex: OnceLock<Box<annex::Annex>>,
+    /// Ranks in all of that.
+    known: AtomicU32,
     /// The file, for what is mapped on demand; none where ranks are threads.
     file: Option<OwnedFd>,
     /// Bytes in each rank's zone.
     zone: usize,
+}
+
+/// What is mapped in one piece: with all that some ranks own.
+#[derive(Debug)]
+struct Part {
+    mapping: Mapping,
+    layout: Layout,
+    /// Where it begins in the file; the zones of its ranks lie behind it.
+    start: usize,
+}
+
+impl Part {
+    fn at<T>(&self, offset: usize) -> NonNull<T> {
+        debug_assert!(offset + size_of::<T>() <= self.mapping.len());
+        let address = self.mapping.base().wrapping_add(offset).cast();
+        NonNull::new(address).expect("a mapping is never at address 0")
+    }
 }
 
 /// Makes the segment of a job of `ranks` ranks on `cpus` CPUs.
@@ -172,8 +197,13 @@ pub fn create(ranks: u32, cpus: u32) -> io::Result<OwnedFd> {
 impl Segment {
     fn over(mapping: Mapping, layout: Layout) -> Segment {
         Segment {
-            mapping,
-            layout,
+            part: Part {
+                mapping,
+                layout,
+                start: 0,
+            },
+            annex: OnceLock::new(),
+            known: AtomicU32::new(layout.ranks),
             file: None,
             zone: 0,
         }
@@ -198,15 +228,22 @@ impl Segment {
             return Err(wrong("number of ranks"));
         }
         let layout = Layout::new(ranks);
-        let zones = len.checked_sub(layout.len);
+        // Annexes lie behind the zones.
+        let zones = match first.header().annex.load(Ordering::Acquire) {
+            0 => len,
+            annex => len.min(annex as usize),
+        };
+        let zones = zones.checked_sub(layout.len);
         let Some(zone) = zones.filter(|zones| zones % (ranks as usize * PAGE) == 0) else {
             return Err(wrong("length"));
         };
-        Ok(Segment {
+        let segment = Segment {
             file: Some(fd.try_clone_to_owned()?),
             zone: zone / ranks as usize,
             ..Segment::over(Mapping::shared(fd, layout.len)?, layout)
-        })
+        };
+        segment.grow()?;
+        Ok(segment)
     }
 
     /// A segment in this process's own memory, for ranks that are threads.
@@ -223,8 +260,9 @@ impl Segment {
 
     fn initialise(&self, cpus: u32) {
         let header = self.header();
-        let ranks = self.layout.ranks;
+        let ranks = self.ranks();
         header.ranks.store(ranks, Ordering::Relaxed);
+        header.total.store(ranks, Ordering::Relaxed);
         header.cpus.store(cpus, Ordering::Relaxed);
         let remote = ranks <= cpus && crate::sys::cpu::join_barriers() && crate::sys::cpu::barrier_everywhere();
         header.remote_barriers.store(remote as u32, Ordering::Relaxed);
@@ -235,21 +273,34 @@ impl Segment {
         header.magic.store(MAGIC, Ordering::Release);
     }
 
-    /// Number of ranks of the job.
+    /// Number of ranks that the job began with.
     pub fn ranks(&self) -> u32 {
-        self.layout.ranks
+        self.part.layout.ranks
     }
 
-    /// Where it is mapped.
+    /// Where that which the job began with is mapped.
     pub fn addresses(&self) -> Range<usize> {
-        let base = self.mapping.base() as usize;
-        base..base + self.mapping.len()
+        let base = self.part.mapping.base() as usize;
+        base..base + self.part.mapping.len()
+    }
+
+    /// What of it has that which `rank` owns.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    #[inline(always)]
+    fn part(&self, rank: u32) -> &Part {
+        if rank < self.part.layout.ranks {
+            return &self.part;
+        }
+        self.annex_of(rank)
     }
 
     /// Has what belongs to `rank` lie on NUMA node `node`, as far as nobody has touched it yet.
     pub fn prefer_node(&self, rank: u32, node: u32) {
-        let base = self.mapping.base() as usize;
-        for (_, part) in self.layout.partitions(rank) {
+        let mine = self.part(rank);
+        let base = mine.mapping.base() as usize;
+        for (_, part) in mine.layout.partitions(rank) {
             pages::prefer(base + part.start..base + part.end, node);
         }
         if self.file.is_some()
@@ -264,7 +315,7 @@ impl Segment {
     /// Touches every page that messages go through, as a library did that knew no nodes: all of them come to lie
     /// where the caller runs.
     pub fn touch_all(&self) {
-        let parts = (0..self.ranks()).flat_map(|rank| self.layout.partitions(rank).into_iter().take(4));
+        let parts = (0..self.ranks()).flat_map(|rank| self.part.layout.partitions(rank).into_iter().take(4));
         for offset in parts.flat_map(|(_, part)| part.step_by(PAGE)) {
             // SAFETY: an aligned word within the mapping.
             let word = unsafe { self.at::<AtomicU64>(offset).as_ref() };
@@ -294,11 +345,11 @@ impl Segment {
         let abort = header.abort.load(Ordering::Acquire);
         let impossible = |rank| self.rank(rank).life.load(Ordering::Relaxed) > Life::Dead as u32;
         header.magic.load(Ordering::Relaxed) != MAGIC
-            || header.ranks.load(Ordering::Relaxed) != self.layout.ranks
+            || header.ranks.load(Ordering::Relaxed) != self.ranks()
             || (abort != 0 && abort & !0xff != ABORT)
             || !self.is_blank(size_of::<JobHeader>(), PAGE)
-            || (0..self.layout.ranks).any(|rank| {
-                let at = self.layout.block(rank);
+            || (0..self.ranks()).any(|rank| {
+                let at = self.part.layout.block(rank);
                 impossible(rank) || !self.is_blank(at + size_of::<RankBlock>(), at + PAGE)
             })
     }
@@ -349,7 +400,7 @@ impl Segment {
 
     fn announce(&self) {
         self.header().events.fetch_add(1, Ordering::AcqRel);
-        (0..self.layout.ranks).for_each(|rank| self.wake(rank));
+        (0..self.known()).for_each(|rank| self.wake(rank));
     }
 
     /// Wakes whoever sleeps in `rank`.
@@ -363,7 +414,7 @@ impl Segment {
     pub fn fate(&self, context: u16) -> &Fate {
         let index = usize::from(context) % CONTEXTS;
         // SAFETY: the table of CONTEXTS fates, all atomics, lies within the mapping.
-        unsafe { self.at::<Fate>(self.layout.fates()).add(index).as_ref() }
+        unsafe { self.at::<Fate>(self.part.layout.fates()).add(index).as_ref() }
     }
 
     /// The vote `number` of `owner` on the communicator that has `context`.
@@ -371,10 +422,10 @@ impl Segment {
     /// # Panics
     /// When there is no such rank.
     pub fn vote(&self, owner: u32, context: u16, number: u32) -> &Vote {
-        assert!(owner < self.layout.ranks);
+        let part = self.part(owner);
         let index = usize::from(context) % CONTEXTS * VOTES + number as usize % VOTES;
         // SAFETY: the table lies within the mapping; a vote is all atomics.
-        unsafe { self.at::<Vote>(self.layout.votes(owner)).add(index).as_ref() }
+        unsafe { part.at::<Vote>(part.layout.votes(owner)).add(index).as_ref() }
     }
 
     /// Records an exit code, unless another rank was first.
@@ -392,9 +443,9 @@ impl Segment {
     /// When there is no such rank.
     #[inline(always)]
     pub fn rank(&self, rank: u32) -> &RankBlock {
-        assert!(rank < self.layout.ranks);
+        let part = self.part(rank);
         // SAFETY: the block lies within the mapping and is all atomics, for which zero is valid.
-        unsafe { self.at::<RankBlock>(self.layout.block(rank)).as_ref() }
+        unsafe { part.at::<RankBlock>(part.layout.block(rank)).as_ref() }
     }
 
     /// Where rank `rank` stands.
@@ -405,91 +456,6 @@ impl Segment {
             2 => Life::Finalized,
             _ => Life::Dead,
         }
-    }
-
-    /// The ring from `sender` to `receiver`.
-    ///
-    /// # Panics
-    /// When there is no such rank.
-    pub fn ring(&self, receiver: u32, sender: u32) -> ring::Place {
-        assert!(receiver < self.layout.ranks && sender < self.layout.ranks);
-        ring::Place {
-            slots: self.at(self.layout.slots(receiver, sender)),
-            slot_count: self.layout.slots as u32,
-            bytes: self.at(self.layout.bytes(receiver, sender)),
-            byte_count: self.layout.bytes as u32,
-            credit: self.at(self.layout.credit(receiver, sender)),
-        }
-    }
-
-    /// The larger byte ring from `sender` to `receiver`, if they have one; a rank and itself have none.
-    ///
-    /// # Panics
-    /// When there is no such rank.
-    pub fn larger_ring(&self, receiver: u32, sender: u32) -> Option<ring::Larger> {
-        assert!(receiver < self.layout.ranks && sender < self.layout.ranks);
-        let larger = ring::Larger {
-            bytes: self.at(self.layout.larger(receiver, sender)),
-            byte_count: self.layout.larger as u32,
-        };
-        Some(larger).filter(|larger| larger.byte_count > 0 && receiver != sender)
-    }
-
-    /// The shuttles of two ranks; none where jobs are too large for them, or for a rank and itself.
-    ///
-    /// # Panics
-    /// When there is no such rank.
-    pub fn shuttles(&self, one: u32, other: u32) -> shuttle::Place {
-        let (low, high) = (one.min(other), one.max(other));
-        assert!(high < self.layout.ranks);
-        let at = [(low, high), (high, low)].map(|(owner, peer)| self.at(self.layout.shuttle(owner, peer)));
-        let bytes = if low == high { 0 } else { self.layout.shuttle };
-        shuttle::Place { at, bytes }
-    }
-
-    /// The pool of `owner`.
-    ///
-    /// # Panics
-    /// When there is no such rank.
-    pub fn pool(&self, owner: u32) -> pool::Place {
-        assert!(owner < self.layout.ranks);
-        let at = self.layout.pool(owner);
-        pool::Place {
-            marks: self.at(at),
-            cells: self.at(at + PAGE),
-        }
-    }
-
-    /// Descriptor `index` of `owner`; `None` when there is no such descriptor.
-    pub fn offer(&self, owner: u32, index: u32) -> Option<&Offer> {
-        if owner >= self.layout.ranks || index as usize >= OFFERS {
-            return None;
-        }
-        let at = self.layout.offers(owner) + index as usize * size_of::<Offer>();
-        // SAFETY: the table lies within the mapping; an offer is one atomic.
-        Some(unsafe { self.at::<Offer>(at).as_ref() })
-    }
-
-    /// The board of `owner` for `context`, the one for nonblocking operations if `started`, if there is one. The caller
-    /// keeps the segment for as long as it uses it.
-    ///
-    /// # Panics
-    /// When there is no such rank.
-    pub fn board(&self, owner: u32, context: u16, started: bool) -> Option<Place<Board>> {
-        assert!(owner < self.layout.ranks);
-        let at = self.layout.board(owner, context.into(), started)?;
-        // SAFETY: the board lies within the mapping, whose keeping is the caller's promise.
-        Some(unsafe { Place::new(self.at(at)) })
-    }
-
-    /// The scratch memory of `owner`. The caller keeps the segment for as long as it uses it.
-    ///
-    /// # Panics
-    /// When there is no such rank.
-    pub fn scratch(&self, owner: u32) -> Place<u8> {
-        assert!(owner < self.layout.ranks);
-        // SAFETY: as in `board`.
-        unsafe { Place::new(self.at(self.layout.scratch(owner))) }
     }
 
     /// Claims a free communicator context with `holders` holders; `None` when all are taken. A freed one is not used
@@ -520,6 +486,11 @@ impl Segment {
         all.find_map(|index| Some((CONTEXTS + index) as u16).filter(|&context| self.context(context).claim(holders)))
     }
 
+    /// Whether anybody holds `context`.
+    pub fn is_held(&self, context: u16) -> bool {
+        self.context(context).is_held()
+    }
+
     /// The turns of collective operations that came before in lives of `context`, which the caller holds.
     pub fn turns_before(&self, context: u16) -> u64 {
         self.context(context).turns_before()
@@ -543,7 +514,7 @@ impl Segment {
     fn context(&self, context: u16) -> &Context {
         let index = usize::from(context) % ENTRIES;
         // SAFETY: the table of ENTRIES entries, all atomics, lies within the mapping.
-        unsafe { self.at::<Context>(self.layout.contexts()).add(index).as_ref() }
+        unsafe { self.at::<Context>(self.part.layout.contexts()).add(index).as_ref() }
     }
 
     fn header(&self) -> &JobHeader {
@@ -552,9 +523,7 @@ impl Segment {
     }
 
     fn at<T>(&self, offset: usize) -> NonNull<T> {
-        debug_assert!(offset + size_of::<T>() <= self.mapping.len());
-        let address = self.mapping.base().wrapping_add(offset).cast();
-        NonNull::new(address).expect("a mapping is never at address 0")
+        self.part.at(offset)
     }
 }
 

@@ -25,18 +25,7 @@ unsafe impl Sync for Mapping {}
 /// Makes a nameless, sealed file of `len` zero bytes that takes memory only where it is written.
 /// It is closed on exec; a launcher lifts that for the ranks' sake.
 pub fn create(len: usize) -> io::Result<OwnedFd> {
-    // A file that is longer than allowed is no error but a signal, which kills.
-    // SAFETY: rlimit is plain data, and the kernel writes one of them.
-    let longest = unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        match libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) {
-            0 => limit.rlim_cur,
-            _ => libc::RLIM_INFINITY,
-        }
-    };
-    if len as u64 > longest {
-        return Err(io::Error::from_raw_os_error(libc::EFBIG));
-    }
+    may_be_long(len)?;
     let name = c"nearmpi";
     // SAFETY: `name` is a C string.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
@@ -47,10 +36,36 @@ pub fn create(len: usize) -> io::Result<OwnedFd> {
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let file = File::from(fd);
     file.set_len(len as u64)?;
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // It may grow: what there is stays where it is.
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
     // SAFETY: a plain fcntl on our descriptor. A kernel that refuses seals leaves them off.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
     Ok(file.into())
+}
+
+/// A file that is longer than allowed is no error but a signal, which kills.
+fn may_be_long(len: usize) -> io::Result<()> {
+    // SAFETY: rlimit is plain data, and the kernel writes one of them.
+    let longest = unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        match libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) {
+            0 => limit.rlim_cur,
+            _ => libc::RLIM_INFINITY,
+        }
+    };
+    match len as u64 > longest {
+        true => Err(io::Error::from_raw_os_error(libc::EFBIG)),
+        false => Ok(()),
+    }
+}
+
+/// Makes the file behind `fd` `len` bytes long, which it is not yet; they read as zero.
+///
+/// # Errors
+/// What the kernel says; `EFBIG` when the process may not have files of that length.
+pub fn extend(fd: BorrowedFd<'_>, len: usize) -> io::Result<()> {
+    may_be_long(len)?;
+    File::from(fd.try_clone_to_owned()?).set_len(len as u64)
 }
 
 /// Length of the file behind `fd`, in bytes.

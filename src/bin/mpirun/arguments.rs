@@ -57,6 +57,8 @@ pub struct Job {
     pub apps: Vec<App>,
     pub inherit: Option<Inherit>,
     pub env: Vec<(String, String)>,
+    /// `MPI_UNIVERSE_SIZE`, if programs are told one.
+    pub universe: Option<u32>,
     pub output: Output,
     /// A rank that was killed gives its signal as exit code, without 128.
     pub bare_signals: bool,
@@ -83,12 +85,13 @@ pub struct Job {
 /// The most ranks of one job.
 const MOST: u32 = mpi::shm::layout::MAX_RANKS;
 
-/// Takes the command line apart. `read` reads a file; `host` is this machine's name.
+/// Takes the command line apart; `separator` stands between two programs. `read` reads a file; `host` is this machine's name.
 ///
 /// # Errors
 /// A sentence about the first argument that cannot be understood.
 pub fn parse(
     arguments: Vec<OsString>,
+    separator: &str,
     read: &dyn Fn(&str) -> Result<String, String>,
     host: &str,
 ) -> Result<Request, String> {
@@ -111,8 +114,8 @@ pub fn parse(
         }
     }
     let mut segment = Vec::new();
-    for word in rest.into_iter().chain([":".into()]) {
-        if word != ":" {
+    for word in rest.into_iter().chain([separator.into()]) {
+        if word != separator {
             segment.push(word);
         } else if let Some(special) = parser.segment(std::mem::take(&mut segment))? {
             return Ok(special);
@@ -183,6 +186,20 @@ impl Parser<'_> {
             Action::Count => {
                 let count = value().parse().ok().filter(|n| (1..=MOST).contains(n));
                 app.count = Some(count.ok_or_else(|| format!("{word} {}: not a number from 1 to {MOST}", values[0]))?);
+            }
+            Action::Universe => {
+                let count = match values[0].to_ascii_lowercase().as_str() {
+                    "system" => Some(mpi::sys::cpu::allowed(0) as u32),
+                    "infinite" => Some(MOST),
+                    number => number.parse().ok().filter(|n| (1..=MOST).contains(n)),
+                };
+                let wrong = || {
+                    format!(
+                        "{word} {}: not a number from 1 to {MOST}, SYSTEM or INFINITE",
+                        values[0]
+                    )
+                };
+                self.job.universe = Some(count.ok_or_else(wrong)?);
             }
             Action::Folder => app.folder = Some(PathBuf::from(value())),
             Action::ConfigFile => return Err(format!("{word} cannot stand here")),
@@ -405,7 +422,7 @@ mod tests {
             other => Err(format!("{other}: no such file")),
         };
         let words = split(line).unwrap().into_iter().map(OsString::from).collect();
-        parse(words, &read, "box.example.org")
+        parse(words, ":", &read, "box.example.org")
     }
 
     fn job(line: &str) -> Job {
@@ -463,14 +480,18 @@ mod tests {
         let odd = || OsString::from_vec(vec![b'x', 0xff]);
         let read = |_: &str| Err(String::new());
         let words = |first: &str| vec![first.into(), odd(), odd()];
-        let Ok(Request::Run(job)) = parse(words("-l"), &read, "box") else {
+        let Ok(Request::Run(job)) = parse(words("-l"), ":", &read, "box") else {
             panic!("not understood")
         };
         assert_eq!(
             (&job.apps[0].program, &job.apps[0].arguments[..]),
             (&odd(), &[odd()][..])
         );
-        assert!(parse(words("-wdir"), &read, "box").unwrap_err().contains("not text"));
+        assert!(
+            parse(words("-wdir"), ":", &read, "box")
+                .unwrap_err()
+                .contains("not text")
+        );
     }
 
     #[test]
@@ -488,6 +509,7 @@ mod tests {
             ("-n", "needs COUNT"),
             ("-n 0 a", "not a number"),
             ("-n x a", "not a number"),
+            ("-usize many a", "INFINITE"),
             ("-n 99999999999 a", "not a number"),
             ("-n 2", "no program"),
             ("", "no program"),
@@ -512,6 +534,11 @@ mod tests {
 
     #[test]
     fn other_launchers_options_are_noted() {
+        assert_eq!(job("-usize 12 a").universe, Some(12));
+        assert_eq!(
+            (job("-usize infinite a").universe, job("a").universe),
+            (Some(MOST), None)
+        );
         let job = job("--mca btl self --oversubscribe -topolib hwloc -n 1 a");
         assert_eq!(job.notes.len(), 3);
         assert_eq!(job.apps[0].program, "a");

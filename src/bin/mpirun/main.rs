@@ -5,6 +5,7 @@
 //! | `options` | the table of options, the help; `man` makes the man page of it |
 //! | `completion` | what makes shells complete them |
 //! | `arguments` | from the command line to a job |
+//! | `annex` | more ranks for a job that runs (MPI_Comm_spawn) |
 //! | `auto` | ranks placed by who talks to whom |
 //! | `binding` | which CPUs each rank gets |
 //! | `start` | the ranks' surroundings, descriptors and places |
@@ -17,6 +18,7 @@
 //! | `server` | PMI-1 for programs of other MPI libraries |
 //! | `output` | tagged output |
 //! | `os` | system calls that the standard library lacks |
+mod annex;
 mod arguments;
 mod auto;
 mod binding;
@@ -35,7 +37,10 @@ mod supervise;
 mod top;
 mod view;
 
+use annex::Host;
 use arguments::{Job, Request};
+use mpi::launch::spawn::SEPARATOR;
+use mpi::shm::segment::annex::Outcome;
 use start::Failure;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -52,9 +57,11 @@ fn main() -> ExitCode {
 
 fn run() -> Result<i32, Failure> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let host_job = annex::asked()?;
+    let separator = if host_job.is_some() { SEPARATOR } else { ":" };
     let read = |name: &str| std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}"));
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match arguments::parse(words.clone(), &read, host.trim()).map_err(Failure::new)? {
+    match arguments::parse(words.clone(), separator, &read, host.trim()).map_err(Failure::new)? {
         Request::Help => print!("{}", options::help()),
         Request::Version => println!("mpirun (nearmpi) {}", env!("CARGO_PKG_VERSION")),
         Request::Completion(shell) => match completion::script(&shell) {
@@ -66,9 +73,23 @@ fn run() -> Result<i32, Failure> {
                 )));
             }
         },
-        Request::Run(job) => return launch(*job, &words),
+        Request::Run(job) => match host_job {
+            None => return launch(*job, &words),
+            Some(host_job) => return extend(&job, &host_job),
+        },
     }
     Ok(0)
+}
+
+/// Starts `job` as more ranks of another one.
+fn extend(job: &Job, host: &Host) -> Result<i32, Failure> {
+    host.let_go()?;
+    let done = run_to_the_end(job, Some(host));
+    host.conclude(match done {
+        Ok(_) => Outcome::Over,
+        Err(_) => Outcome::Failed,
+    });
+    done
 }
 
 fn launch(mut job: Job, words: &[OsString]) -> Result<i32, Failure> {
@@ -87,11 +108,15 @@ fn launch(mut job: Job, words: &[OsString]) -> Result<i32, Failure> {
     if job.verbose {
         job.notes.iter().for_each(|note| eprintln!("mpirun: {note}"));
     }
+    run_to_the_end(&job, None)
+}
+
+fn run_to_the_end(job: &Job, host: Option<&Host>) -> Result<i32, Failure> {
     os::adopt_orphans();
     let mut signals =
         os::Signals::new(&supervise::WATCHED).map_err(|e| Failure::new(format!("cannot watch signals: {e}")))?;
-    match start::start(&job, signals.before) {
-        Ok(started) => Ok(supervise::supervise(&job, started, signals)),
+    match start::start(job, host, signals.before) {
+        Ok(started) => Ok(supervise::supervise(job, host, started, signals)),
         Err(failure) => {
             supervise::clear(&mut signals);
             Err(failure)

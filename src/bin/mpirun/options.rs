@@ -30,6 +30,7 @@ impl Family {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Count,
+    Universe,
     Folder,
     ConfigFile,
     Hosts,
@@ -145,6 +146,7 @@ pub const OPTIONS: &[Opt] = &[
     opt(&["genvlist"], &["NAMES"], Surroundings, GlobalEnvOnly, "as -envlist, for all programs"),
     opt(&["genvnone"], &[], Surroundings, GlobalEnvNone, "as -envnone, for all programs"),
     opt(&["genvall"], &[], Surroundings, GlobalEnvAll, "as -envall, for all programs (default)"),
+    opt(&["usize"], &["COUNT"], Surroundings, Universe, "tell programs that COUNT processes are of use in all, those that they start with MPI_Comm_spawn included (MPI_UNIVERSE_SIZE); SYSTEM: one for each CPU that may be used, INFINITE: as many as a job can have (default: they are told nothing)"),
     opt(&["l", "prepend-rank"], &[], Output, Prepend, "begin each line of output with [RANK]"),
     opt(&["tag-output"], &[], Output, Tag, "begin each line of output with [1,RANK]<stdout>: or [1,RANK]<stderr>:"),
     opt(&["prepend-pattern"], &["PATTERN"], Output, PrependPattern, "begin each line of output with PATTERN: %r is the rank, %h the host, %s the stream, %% a %"),
@@ -168,7 +170,6 @@ pub const OPTIONS: &[Opt] = &[
     opt(&["q", "quiet", "silent-abort"], &[], Accepted, Ignore, "messages of other launchers"),
     opt(&["launcher", "bootstrap", "rmk", "iface", "launcher-exec", "bootstrap-exec"], &["NAME"], Accepted, Ignore, "how other hosts are reached"),
     opt(&["ppn", "perhost", "npernode", "N"], &["COUNT"], Accepted, Ignore, "ranks for each host"),
-    opt(&["usize"], &["COUNT"], Accepted, Ignore, "universe size"),
     opt(&["mca", "gmca", "pmixmca", "prtemca"], &["NAME", "VALUE"], Accepted, Ignore, "settings of Open MPI"),
     opt(&["localonly", "disable-hostname-propagation"], &[], Accepted, Ignore, "always so"),
     opt(&["rankmap", "topolib"], &["WHAT"], Accepted, Ignore, "placement of Hydra"),

@@ -89,6 +89,28 @@ pub fn adopt_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
+/// Goes on in a new process, of which the calling one is no parent any more: that ends with code 0. The new one gets SIGTERM
+/// when whoever has adopted it ends.
+///
+/// # Errors
+/// What fork(2) reports.
+pub fn detach() -> io::Result<()> {
+    // SAFETY: there is one thread, so the child has all that the parent had.
+    unsafe {
+        let parent = libc::getpid();
+        match libc::fork() {
+            -1 => return Err(Error::last_os_error()),
+            0 => {}
+            _ => libc::_exit(0),
+        }
+        while libc::getppid() == parent {
+            libc::sched_yield();
+        }
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+    }
+    Ok(())
+}
+
 /// Raises our limit of open files as far as allowed; returns the former one.
 pub fn raise_files() -> Files {
     // SAFETY: rlimit is plain data, and the kernel writes one of them.
@@ -322,4 +344,30 @@ fn result(got: libc::ssize_t) -> io::Result<Option<usize>> {
             e => Err(e),
         },
     }
+}
+
+/// The signal's name.
+pub fn signal_name(signal: i32) -> &'static str {
+    const NAMES: [(i32, &str); 16] = [
+        (libc::SIGHUP, "SIGHUP"),
+        (libc::SIGINT, "SIGINT"),
+        (libc::SIGQUIT, "SIGQUIT"),
+        (libc::SIGILL, "SIGILL"),
+        (libc::SIGTRAP, "SIGTRAP"),
+        (libc::SIGABRT, "SIGABRT"),
+        (libc::SIGBUS, "SIGBUS"),
+        (libc::SIGFPE, "SIGFPE"),
+        (libc::SIGKILL, "SIGKILL"),
+        (libc::SIGSEGV, "SIGSEGV"),
+        (libc::SIGPIPE, "SIGPIPE"),
+        (libc::SIGALRM, "SIGALRM"),
+        (libc::SIGTERM, "SIGTERM"),
+        (libc::SIGXCPU, "SIGXCPU"),
+        (libc::SIGXFSZ, "SIGXFSZ"),
+        (libc::SIGSYS, "SIGSYS"),
+    ];
+    NAMES
+        .iter()
+        .find(|(number, _)| *number == signal)
+        .map_or("an uncommon one", |(_, name)| name)
 }

@@ -3,8 +3,8 @@
 
 use crate::arguments::Job;
 use crate::os::End;
+use crate::os::signal_name;
 use crate::start::{Failure, Started};
-use crate::supervise::signal_name;
 use mpi::sys::clock::nanoseconds;
 use std::ffi::OsStr;
 use std::io::{self, Write};

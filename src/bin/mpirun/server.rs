@@ -29,6 +29,8 @@ pub enum Effect {
 pub struct Server {
     space: String,
     appnums: Vec<usize>,
+    /// -1: nobody has said.
+    universe: i64,
     values: HashMap<String, String>,
     stages: Vec<Stage>,
     waiting: Vec<bool>,
@@ -37,13 +39,14 @@ pub struct Server {
 
 impl Server {
     /// A server for one rank per entry of `appnums`, which say whose program it runs.
-    pub fn new(space: String, appnums: Vec<usize>) -> Server {
+    pub fn new(space: String, appnums: Vec<usize>, universe: Option<u32>) -> Server {
         let size = appnums.len();
         let values = HashMap::from([("PMI_process_mapping".to_string(), format!("(vector,(0,1,{size}))"))]);
         let (stages, waiting, spawning) = (vec![Stage::Silent; size], vec![false; size], vec![false; size]);
         Server {
             space,
             appnums,
+            universe: universe.map_or(-1, i64::from),
             values,
             stages,
             waiting,
@@ -84,7 +87,7 @@ impl Server {
             )),
             "get_appnum" => reply(format!("cmd=appnum appnum={} rc=0", self.appnums[rank])),
             "get_my_kvsname" => reply(format!("cmd=my_kvsname kvsname={} rc=0", self.space)),
-            "get_universe_size" => reply(format!("cmd=universe_size size={} rc=0", self.appnums.len())),
+            "get_universe_size" => reply(format!("cmd=universe_size size={} rc=0", self.universe)),
             "put" => reply(match self.put(&message) {
                 Ok(()) => "cmd=put_result rc=0 msg=success".into(),
                 Err(why) => format!("cmd=put_result rc=1 msg={why}"),
@@ -151,7 +154,7 @@ mod tests {
 
     #[test]
     fn values_are_seen_after_the_barrier() {
-        let mut server = Server::new("kvs".into(), vec![0, 1]);
+        let mut server = Server::new("kvs".into(), vec![0, 1], Some(5));
         assert!(answer(&mut server, 1, "cmd=get_appnum").contains("appnum=1"));
         assert!(answer(&mut server, 0, "cmd=put kvsname=kvs key=k value=v").contains("rc=0"));
         assert_eq!(server.take(0, "cmd=barrier_in").unwrap(), vec![]);
@@ -163,7 +166,7 @@ mod tests {
 
     #[test]
     fn stages_and_aborts() {
-        let mut server = Server::new("kvs".into(), vec![0]);
+        let mut server = Server::new("kvs".into(), vec![0], None);
         assert_eq!(server.stage(0), Stage::Silent);
         answer(&mut server, 0, "cmd=init pmi_version=1 pmi_subversion=1");
         assert_eq!(server.stage(0), Stage::Joined);
@@ -178,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_refused() {
-        let mut server = Server::new("kvs".into(), vec![0]);
+        let mut server = Server::new("kvs".into(), vec![0], None);
         assert!(answer(&mut server, 0, &format!("cmd=put key={} value=v", "k".repeat(65))).contains("rc=1"));
         assert!(server.take(0, "cmd=fly").is_err() && server.take(0, "junk").is_err());
         for line in ["mcmd=spawn", "nprocs=2", "cmd=looks_like_one"] {

@@ -1,11 +1,12 @@
 //! Starts the ranks: their surroundings, descriptors and places.
 
+use crate::annex::Host;
 use crate::arguments::{App, Inherit, Job};
 use crate::binding::Places;
 use crate::os::{self, Child, Files, Mask};
 use crate::output::{self, Stream};
 use crate::profile::Profile;
-use mpi::launch::memory_report;
+use mpi::launch::{memory_report, spawn};
 use mpi::shm::segment::{self, Segment};
 use mpi::sys::cpu;
 use std::collections::BTreeMap;
@@ -18,9 +19,14 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Tells ranks that are started later the rank of the first of them.
+const FIRST: &str = "NEARMPI_FIRST";
+
 /// Variables of other launchers that would make a rank believe it belongs to them.
-const FOREIGN: [&str; 11] = [
+const FOREIGN: [&str; 13] = [
     crate::auto::TRACE,
+    FIRST,
+    spawn::ANNEX,
     memory_report::VARIABLE,
     "PMI_PORT",
     "PMI_ID",
@@ -48,6 +54,8 @@ pub struct Started {
     pub ranks: Vec<Rank>,
     pub streams: Vec<Stream>,
     pub segment: Segment,
+    /// Rank in the job of the first of `ranks`.
+    pub first: u32,
     /// Stays open for ranks whose wrapper closed theirs.
     pub memory: OwnedFd,
     /// Index of the program that each rank runs.
@@ -78,6 +86,7 @@ impl Failure {
 struct Common<'a> {
     job: &'a Job,
     size: usize,
+    first: u32,
     memory: OwnedFd,
     places: Places,
     reports: Option<OwnedFd>,
@@ -86,11 +95,11 @@ struct Common<'a> {
     preload: Vec<(&'static str, String)>,
 }
 
-/// Starts every rank of `job`. After an error the ranks that were started before are the caller's to end.
+/// Starts every rank of `job`, as more ranks of the one of `host` if there is one. After an error the ranks that were started before are the caller's to end.
 ///
 /// # Errors
 /// The first program that cannot be started, or what the job lacks.
-pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
+pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Failure> {
     let files = os::raise_files();
     let allowed = cpu::allowed(0) as u32;
     let default = match job.apps.iter().all(|app| app.count.is_none()) {
@@ -109,18 +118,32 @@ pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
         true => allowed.min(places.own_cpus as u32),
         false => allowed,
     };
-    let memory = segment::create(size, cpus)
-        .map_err(|e| Failure::new(format!("cannot make the memory of a job of {size} ranks: {e}")))?;
+    let memory = match host {
+        Some(host) if host.count == size => host.memory.try_clone(),
+        Some(host) => {
+            return Err(Failure::new(format!(
+                "{size} ranks, not the {} that the job expects",
+                host.count
+            )));
+        }
+        None => segment::create(size, cpus),
+    };
+    let memory = memory.map_err(|e| Failure::new(format!("cannot make the memory of a job of {size} ranks: {e}")))?;
     let wrong = |e: io::Error| Failure::new(format!("cannot use the job's memory: {e}"));
     let segment = Segment::attach(memory.as_fd()).map_err(wrong)?;
-    let profile = Profile::prepare(job, &segment)?;
+    let profile = match host {
+        Some(_) => None,
+        None => Profile::prepare(job, &segment)?,
+    };
+    let first = host.map_or(0, |host| host.first);
     let memory = os::out_of_the_way(memory.as_fd()).map_err(wrong)?;
-    place_memory(&segment, &places);
+    place_memory(&segment, first, &places);
     let reports = job.binding.memory.then(os::report_file).transpose().map_err(wrong)?;
     let preload = preload(job)?;
     let common = Common {
         job,
         size: size as usize,
+        first,
         memory,
         places,
         reports,
@@ -144,6 +167,7 @@ pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
         ranks,
         streams,
         segment,
+        first,
         memory: common.memory,
         appnums,
         reports: common.reports.map(File::from),
@@ -153,8 +177,11 @@ pub fn start(job: &Job, mask: Mask) -> Result<Started, Failure> {
 
 /// Puts what each rank owns of the job's memory on its NUMA node, before anybody can touch it. Under
 /// `NEARMPI_NUMA=0` all of it goes where rank 0 runs, as with libraries that touched it before they knew nodes.
-fn place_memory(segment: &Segment, places: &Places) {
+fn place_memory(segment: &Segment, first: u32, places: &Places) {
     if std::env::var("NEARMPI_NUMA").as_deref() == Ok("0") {
+        if first > 0 {
+            return;
+        }
         let before = cpu::mask(0);
         let moved = places.sets.first().is_some_and(|set| !set.is_empty() && cpu::bind(set));
         segment.touch_all();
@@ -163,9 +190,9 @@ fn place_memory(segment: &Segment, places: &Places) {
         }
         return;
     }
-    for rank in 0..segment.ranks() {
-        if let Some(node) = places.node(rank as usize) {
-            segment.prefer_node(rank, node);
+    for rank in 0..places.sets.len() {
+        if let Some(node) = places.node(rank) {
+            segment.prefer_node(first + rank as u32, node);
         }
     }
 }
@@ -296,6 +323,9 @@ impl Common<'_> {
             }
         }
         FOREIGN.iter().for_each(|name| drop(env.remove(OsStr::new(name))));
+        if self.first == 0 {
+            env.remove(OsStr::new("NEARMPI_UNIVERSE"));
+        }
         let given = self.job.env.iter().chain(&app.env);
         env.extend(given.map(|(name, value)| (name.into(), value.into())));
         for (name, value) in &self.preload {
@@ -311,9 +341,14 @@ impl Common<'_> {
         if let Some(reports) = &self.reports {
             set(memory_report::VARIABLE, reports.as_raw_fd().to_string());
         }
+        if self.first > 0 {
+            set(FIRST, self.first.to_string());
+        }
         set("NEARMPI_RANK", format!("{rank}/{}", self.size));
         set("NEARMPI_APPNUM", appnum.to_string());
-        set("NEARMPI_UNIVERSE", self.size.to_string());
+        if let Some(universe) = self.job.universe {
+            set("NEARMPI_UNIVERSE", universe.to_string());
+        }
         set("NEARMPI_LAUNCHER_PID", std::process::id().to_string());
         set("PMI_FD", socket.to_string());
         set("PMI_RANK", rank.to_string());

@@ -3,6 +3,7 @@
 //! A job ends early when a rank is killed, exits with a code other than 0, or leaves while others count on it.
 //! The others get SIGTERM and, after [`GRACE`], SIGKILL. The first failure gives the exit code.
 
+use crate::annex::Host;
 use crate::arguments::Job;
 use crate::os::{self, End, Signals};
 use crate::report;
@@ -14,6 +15,7 @@ use crate::view::{self, Calls, View};
 use mpi::launch::memory_report;
 use mpi::launch::pmi::Lines;
 use mpi::shm::segment::Life;
+use mpi::shm::segment::annex::Outcome;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -44,6 +46,8 @@ pub const WATCHED: [i32; 8] = [
 
 struct Watch<'a> {
     job: &'a Job,
+    /// The job that these ranks were started for, if it ran before them.
+    host: Option<&'a Host>,
     started: Started,
     server: Server,
     lines: Vec<Lines>,
@@ -64,12 +68,13 @@ struct Watch<'a> {
 }
 
 /// Watches until all ranks are gone, ends what they left behind, and returns the job's exit code.
-pub fn supervise(job: &Job, started: Started, mut signals: Signals) -> i32 {
+pub fn supervise(job: &Job, host: Option<&Host>, started: Started, mut signals: Signals) -> i32 {
     let space = format!("nearmpi_{}", std::process::id());
     let size = started.ranks.len();
     let mut watch = Watch {
         job,
-        server: Server::new(space, started.appnums.clone()),
+        host,
+        server: Server::new(space, started.appnums.clone(), job.universe),
         started,
         lines: (0..size).map(|_| Lines::default()).collect(),
         ends: vec![None; size],
@@ -86,12 +91,15 @@ pub fn supervise(job: &Job, started: Started, mut signals: Signals) -> i32 {
         table_at: job.top.map(|_| Instant::now()),
         looked: Instant::now(),
     };
-    while watch.ends.iter().any(Option::is_none) {
+    while watch.ends.iter().any(Option::is_none) || watch.has_guests() {
         if watch.killed.is_some_and(|since| since.elapsed() > LAST) {
             eprintln!("mpirun: some ranks do not die of SIGKILL; leaving them to the kernel");
             break;
         }
         watch.step(&mut signals);
+    }
+    if let Some(host) = host.filter(|_| !watch.were_all_in_mpi()) {
+        host.conclude(Outcome::Failed);
     }
     clear(&mut signals);
     for stream in &mut watch.started.streams {
@@ -189,7 +197,13 @@ impl Watch<'_> {
             let pid = self.started.ranks[rank as usize].pid;
             (u32::try_from(pid).ok(), self.ends[rank as usize].is_some())
         };
-        view::look(&self.calls, &self.started.segment, process)
+        view::look(
+            &self.calls,
+            &self.started.segment,
+            self.started.first,
+            self.ends.len(),
+            process,
+        )
     }
 
     /// Says who waits for whom.
@@ -233,7 +247,8 @@ impl Watch<'_> {
             .flatten()
             .map(|at| at.saturating_duration_since(now))
             .min();
-        let look = self.somebody_left_early().is_some().then_some(LOOK);
+        let waits = self.somebody_left_early().is_some() || self.ends.iter().all(Option::is_some);
+        let look = waits.then_some(LOOK);
         let last = self.killed.map(|_| LOOK);
         [next, look, last].into_iter().flatten().min()
     }
@@ -322,7 +337,7 @@ impl Watch<'_> {
         if died && self.job.keep_going && abort.is_none() {
             let (what, code) = match end {
                 End::Signal(signal) => {
-                    let name = signal_name(signal);
+                    let name = os::signal_name(signal);
                     (format!("was killed by signal {signal} ({name})"), 128 + signal)
                 }
                 End::Exit(code) if in_mpi => (
@@ -333,7 +348,7 @@ impl Watch<'_> {
             };
             self.report(rank, &(what + "; the others go on"));
             self.code.get_or_insert(code);
-            self.started.segment.bury(rank as u32);
+            self.started.segment.bury(self.place(rank));
             return;
         }
         match end {
@@ -342,7 +357,7 @@ impl Watch<'_> {
                 if signal != libc::SIGPIPE || self.job.verbose {
                     self.report(
                         rank,
-                        &format!("was killed by signal {signal} ({})", signal_name(signal)),
+                        &format!("was killed by signal {signal} ({})", os::signal_name(signal)),
                     );
                 }
                 self.end_job(128 + signal, libc::SIGTERM);
@@ -365,9 +380,28 @@ impl Watch<'_> {
         }
     }
 
+    /// The rank in the job of rank `rank`.
+    fn place(&self, rank: usize) -> u32 {
+        self.started.first + rank as u32
+    }
+
+    /// Whether all ranks have come to MPI.
+    fn were_all_in_mpi(&self) -> bool {
+        (0..self.ends.len()).all(|rank| self.stage(rank) != Life::Absent)
+    }
+
+    /// Whether processes that ranks have started (MPI_Comm_spawn) are still running, and may go on.
+    fn has_guests(&self) -> bool {
+        let segment = &self.started.segment;
+        // What cannot be mapped cannot be waited for.
+        let _ = segment.grow();
+        let is_alive = |pid: &i32| std::path::Path::new(&format!("/proc/{pid}")).exists();
+        self.host.is_none() && self.ending.is_none() && segment.launchers().iter().any(is_alive)
+    }
+
     /// Where `rank` stands: nearmpi says so in the segment, other libraries over PMI.
     fn stage(&self, rank: usize) -> Life {
-        match (self.started.segment.life(rank as u32), self.server.stage(rank)) {
+        match (self.started.segment.life(self.place(rank)), self.server.stage(rank)) {
             (Life::Absent, Stage::Joined) => Life::Attached,
             (Life::Absent, Stage::Finished) => Life::Finalized,
             (life, _) => life,
@@ -406,12 +440,28 @@ impl Watch<'_> {
         damaged
     }
 
+    /// Ends with the processes of the job that other launchers watch over: a rank of theirs has ended it, or those who wanted these
+    /// ranks are gone. True if there are such processes: who waits for whom cannot be told then.
+    fn look_at_the_others(&mut self) -> bool {
+        let segment = &self.started.segment;
+        let _ = segment.grow();
+        if segment.known() == segment.ranks() {
+            return false;
+        }
+        let is_apart = self.host.is_some() && segment.is_apart(self.started.first);
+        let ended = segment.aborted().filter(|_| !is_apart).map(i32::from);
+        if let Some(code) = ended.or(self.host.filter(|host| host.is_forsaken()).map(|_| 1)) {
+            self.end_job(code, libc::SIGTERM);
+        }
+        true
+    }
+
     fn look_at_the_memory(&mut self) {
         if self.ending.is_some() || self.looked.elapsed() < LOOK_AT_MEMORY {
             return;
         }
         self.looked = Instant::now();
-        if self.look_for_damage() {
+        if self.look_for_damage() || self.look_at_the_others() {
             return;
         }
         let mut stall = std::mem::take(&mut self.stall);
@@ -431,7 +481,7 @@ impl Watch<'_> {
 
     fn report(&self, rank: usize, what: &str) {
         let Some(r) = self.started.ranks.get(rank) else { return };
-        let what = match self.calls.of(&self.started.segment.rank(rank as u32).doing.read()) {
+        let what = match self.calls.of(&self.started.segment.rank(self.place(rank)).doing.read()) {
             Some(call) => format!("{what} in {call}"),
             None => what.to_string(),
         };
@@ -467,6 +517,10 @@ impl Watch<'_> {
     /// Ends the job with `code`, unless it is being ended already.
     fn end_job(&mut self, code: i32, signal: i32) {
         if self.ending.is_none() {
+            // Those who count on these ranks end with them.
+            if self.host.is_some() && self.were_all_in_mpi() && !self.started.segment.is_apart(self.started.first) {
+                self.started.segment.abort(code as u8);
+            }
             self.code.get_or_insert(code);
             self.ending = Some(Instant::now() + GRACE);
             self.send(signal, false);
@@ -525,30 +579,4 @@ fn children() -> Vec<i32> {
     pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| parent(&stat) == Some(me)))
         .collect()
-}
-
-/// The signal's name.
-pub fn signal_name(signal: i32) -> &'static str {
-    const NAMES: [(i32, &str); 16] = [
-        (libc::SIGHUP, "SIGHUP"),
-        (libc::SIGINT, "SIGINT"),
-        (libc::SIGQUIT, "SIGQUIT"),
-        (libc::SIGILL, "SIGILL"),
-        (libc::SIGTRAP, "SIGTRAP"),
-        (libc::SIGABRT, "SIGABRT"),
-        (libc::SIGBUS, "SIGBUS"),
-        (libc::SIGFPE, "SIGFPE"),
-        (libc::SIGKILL, "SIGKILL"),
-        (libc::SIGSEGV, "SIGSEGV"),
-        (libc::SIGPIPE, "SIGPIPE"),
-        (libc::SIGALRM, "SIGALRM"),
-        (libc::SIGTERM, "SIGTERM"),
-        (libc::SIGXCPU, "SIGXCPU"),
-        (libc::SIGXFSZ, "SIGXFSZ"),
-        (libc::SIGSYS, "SIGSYS"),
-    ];
-    NAMES
-        .iter()
-        .find(|(number, _)| *number == signal)
-        .map_or("an uncommon one", |(_, name)| name)
 }

@@ -45,24 +45,30 @@ impl Calls {
     }
 }
 
-/// All ranks of `segment`; `process` gives the process of each, if the caller knows it, and whether it is gone.
-pub fn look(calls: &Calls, segment: &Segment, process: impl Fn(u32) -> (Option<u32>, bool)) -> Vec<View> {
+/// `count` ranks of `segment`, from rank `first` of the job on; `process` gives the process of each, if the caller knows it, and whether it is gone.
+pub fn look(
+    calls: &Calls,
+    segment: &Segment,
+    first: u32,
+    count: usize,
+    process: impl Fn(u32) -> (Option<u32>, bool),
+) -> Vec<View> {
     let view = |rank| {
-        let block = segment.rank(rank);
+        let block = segment.rank(first + rank);
         let activity = block.doing.read();
         let (pid, is_gone) = process(rank);
         let own = block.pid.load(std::sync::atomic::Ordering::Relaxed);
         View {
             rank,
             pid: pid.unwrap_or(own),
-            life: segment.life(rank),
+            life: segment.life(first + rank),
             is_gone,
             call: calls.of(&activity),
             activity,
             account: block.waiting.read(),
         }
     };
-    (0..segment.ranks()).map(view).collect()
+    (0..count as u32).map(view).collect()
 }
 
 impl View {

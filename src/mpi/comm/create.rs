@@ -90,7 +90,7 @@ pub fn create(hold: &mut Hold, comm: &Rc<Comm>, group: &Group) -> Result<Option<
     let ranks = comm.group.ranks();
     check_within(comm, group)?;
     let leader = group.members.first().and_then(|&first| ranks.of(first));
-    let choice = match (group.rank_of(hold.world.rank), leader) {
+    let choice = match (group.rank_of(hold.me()), leader) {
         (Some(rank), Some(leader)) => Choice {
             color: if comm.is_inter() { 0 } else { leader as i32 },
             key: rank as i32,
@@ -109,7 +109,7 @@ pub fn create(hold: &mut Hold, comm: &Rc<Comm>, group: &Group) -> Result<Option<
 /// As [`create`].
 pub fn create_group(hold: &mut Hold, comm: &Rc<Comm>, group: &Rc<Group>, tag: i32) -> Result<Option<Comm>> {
     check_within(comm, group)?;
-    let Some(rank) = group.rank_of(hold.world.rank) else {
+    let Some(rank) = group.rank_of(hold.me()) else {
         return Ok(None);
     };
     let tag = coll::TAGS as i32 + tag % GROUP_TAGS;

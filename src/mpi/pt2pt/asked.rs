@@ -4,12 +4,12 @@
 //! Synchronous messages that come by value: their sender is told when a receive has them.
 #![allow(unsafe_code)]
 
-use super::engine::fault;
 use super::matching::Envelope;
 use super::types::Which;
 use super::unexpected::Stored;
 use crate::channel::packet::Asked;
 use crate::mpi::error::Result;
+use crate::mpi::error::fault;
 use crate::mpi::world::State;
 
 impl State {

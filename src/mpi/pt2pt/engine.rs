@@ -13,7 +13,7 @@ use crate::channel::pull::Brought;
 use crate::channel::wait::Glances;
 use crate::channel::{Arrival, Bytes, Channel, Fault, Glance};
 use crate::mpi::buffer::{Buffer, Layout};
-use crate::mpi::error::{Class, Error, Result};
+use crate::mpi::error::{Error, Result, fault};
 use crate::mpi::failure;
 use crate::mpi::request::{Coming, Kind, Receive, Request, RequestKey, Stage};
 use crate::mpi::sleep::Awaited;
@@ -105,18 +105,14 @@ impl Engine {
             turn: 0,
         }
     }
-}
 
-/// A fault as an MPI error.
-#[cold]
-pub fn fault(fault: Fault) -> Error {
-    Error::new(
-        Class::Intern,
-        format!(
-            "rank {} has left the protocol: shared memory holds junk from it",
-            fault.from
-        ),
-    )
+    /// Meets the ranks that were started since: the segment knows them.
+    pub fn grow(&mut self) {
+        self.channel.grow();
+        let ranks = self.channel.segment().known() as usize;
+        self.streams.resize_with(ranks, || None);
+        self.dead.resize(ranks, false);
+    }
 }
 
 /// Deals with some of what has come; whether there was anything.

@@ -10,12 +10,12 @@
 //! Collective operations need no notes: where all members name the same values, their calls' signatures have a [`hash`] of the
 //! types, in which `MPI_BYTE` goes with itself alone.
 
-use super::engine::fault;
 use super::matching::Envelope;
 use crate::channel::outgoing::Sent;
 use crate::mpi::buffer::{Buffer, Layout};
 use crate::mpi::datatype::Datatype;
 use crate::mpi::datatype::basic::{BASICS, Basic, OpClass, Repr};
+use crate::mpi::error::fault;
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::Status;

@@ -6,7 +6,7 @@
 //! [`Meter::dwell`]) and is timed for itself. Sums of both kinds are kept apart, so that
 //! `ticks + sampled / samples * (count - timed)` is the expected total.
 
-use super::{Amount, Block, CALLS, Call, EVENTS, Kind, LONGEST, Path, Stage, VALUES, What, bump, class};
+use super::{Amount, Block, CALLS, Call, EVENTS, Kind, LONGEST, Path, Peer, Stage, VALUES, What, bump, class};
 use crate::sys::clock::{Ticks, nanoseconds};
 use crate::sys::cpu;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -60,6 +60,12 @@ impl Meter {
     /// Where it counts.
     pub fn block(&self) -> &Block {
         &self.block
+    }
+
+    /// Where what concerns `rank` is counted; nowhere, for one that was started later.
+    #[inline]
+    fn peer(&self, rank: u32) -> Option<&Peer> {
+        (rank < self.block.ranks()).then(|| self.block.peer(rank))
     }
 
     /// The time, in ticks.
@@ -212,8 +218,7 @@ impl Meter {
         if let Some(counts) = self.block.fixed().calls.get(call as usize) {
             bump(&counts.waited, ticks);
         }
-        if let Some(peer) = peer {
-            let peer = self.block.peer(peer);
+        if let Some(peer) = peer.and_then(|peer| self.peer(peer)) {
             bump(&peer.waits, 1);
             bump(&peer.waited, ticks);
         }
@@ -268,14 +273,18 @@ impl Meter {
     #[inline]
     pub fn sent(&self, kind: Kind, path: Path, to: u32, bytes: usize) {
         self.traffic(kind, path, bytes);
-        self.block.peer(to).sent[kind as usize].add(bytes as u64);
+        if let Some(peer) = self.peer(to) {
+            peer.sent[kind as usize].add(bytes as u64);
+        }
     }
 
     /// `bytes` bytes came from rank `from`, read by this rank out of memory that the other does not send from.
     #[inline]
     pub fn read(&self, kind: Kind, path: Path, from: u32, bytes: usize) {
         self.traffic(kind, path, bytes);
-        self.block.peer(from).read[kind as usize].add(bytes as u64);
+        if let Some(peer) = self.peer(from) {
+            peer.read[kind as usize].add(bytes as u64);
+        }
     }
 
     #[inline]
@@ -287,7 +296,9 @@ impl Meter {
     /// In a collective operation rank `to` gets `bytes` bytes of data from this rank, as the program says it.
     #[inline]
     pub fn given(&self, to: u32, bytes: usize) {
-        self.block.peer(to).given.add(bytes as u64);
+        if let Some(peer) = self.peer(to) {
+            peer.given.add(bytes as u64);
+        }
     }
 
     /// Something worth telling.

@@ -39,8 +39,8 @@ impl Segment {
         let settler = &self.header().settler;
         let settled = settler.compare_exchange(0, me + 1, Ordering::AcqRel, Ordering::Acquire);
         let rank = settled.err().map_or(me, |number| number - 1);
-        if rank >= self.ranks() {
-            return Err(format!("rank {rank} of {} has settled the settings", self.ranks()));
+        if rank >= self.known() {
+            return Err(format!("rank {rank} of {} has settled the settings", self.known()));
         }
         let accord = &self.rank(rank).accord;
         let len = accord.len.load(Ordering::Relaxed) as usize;

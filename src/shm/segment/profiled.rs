@@ -22,9 +22,9 @@ impl Segment {
         self.ranks() > self.header().cpus.load(Ordering::Relaxed)
     }
 
-    /// The layout.
+    /// The layout of what the job began with.
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        &self.part.layout
     }
 
     /// One more thread waits beside others of its rank than ever did.
@@ -69,10 +69,10 @@ impl Segment {
     /// # Panics
     /// When there is no such rank.
     pub fn profile(self: &Arc<Segment>, rank: u32) -> Block {
-        assert!(rank < self.layout.ranks);
-        let place = self.at(self.layout.profile(rank));
+        assert!(rank < self.ranks());
+        let place = self.at(self.part.layout.profile(rank));
         // SAFETY: the partition lies within the mapping, which the clone keeps, and is used for nothing else.
-        unsafe { Block::new(place, self.layout.ranks, Box::new(self.clone())) }
+        unsafe { Block::new(place, self.ranks(), Box::new(self.clone())) }
     }
 }
 

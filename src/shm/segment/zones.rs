@@ -19,7 +19,7 @@ impl Segment {
     /// Bytes of a rank's zone that it may map in one piece: twice its share of the machine's memory, so that a rank that maps
     /// everybody's stays within what addresses there are. Costs a system call.
     pub fn home_len(&self) -> usize {
-        let share = 2 * memory::installed() / self.layout.ranks as usize;
+        let share = 2 * memory::installed() / self.ranks() as usize;
         self.zone.min(share / PAGE * PAGE)
     }
 
@@ -59,10 +59,12 @@ impl Segment {
 
     fn zone_at(&self, owner: u32, offset: usize, len: usize) -> io::Result<usize> {
         let end = offset.checked_add(len);
-        if owner >= self.layout.ranks || !offset.is_multiple_of(PAGE) || end.is_none_or(|end| end > self.zone) {
+        if owner >= self.known() || !offset.is_multiple_of(PAGE) || end.is_none_or(|end| end > self.zone) {
             let text = format!("{len} bytes at {offset} of rank {owner}'s zone");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        Ok(self.layout.len + owner as usize * self.zone + offset)
+        let part = self.part(owner);
+        let index = (owner - part.layout.first) as usize;
+        Ok(part.start + part.layout.len + index * self.zone + offset)
     }
 }

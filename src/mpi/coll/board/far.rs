@@ -17,7 +17,7 @@ use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Blocks;
 use crate::mpi::comm::Plane;
 use crate::mpi::error::Result;
-use crate::mpi::pt2pt::engine::fault;
+use crate::mpi::error::fault;
 use crate::mpi::pt2pt::{self, Mode};
 use crate::mpi::request::RequestKey;
 use crate::mpi::world::Hold;

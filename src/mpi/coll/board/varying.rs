@@ -11,7 +11,7 @@ use super::{ENTRY, Turn, View, Where, long};
 use crate::channel::Fault;
 use crate::mpi::coll::args::Blocks;
 use crate::mpi::error::Result;
-use crate::mpi::pt2pt::engine::fault;
+use crate::mpi::error::fault;
 use crate::mpi::world::Hold;
 
 /// In the place of a block: it comes in pieces.

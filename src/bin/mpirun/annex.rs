@@ -1,0 +1,82 @@
+//! mpirun for a job that runs already: a rank has called MPI_Comm_spawn ([`mpi::launch::spawn`]).
+//!
+//! The rank waits for this process only until it has let go of it: what watches over the new ranks is nobody's child but the
+//! first launcher's, as soon as that has adopted it, and ends with that.
+
+use crate::os;
+use crate::start::Failure;
+use mpi::launch::spawn::{ANNEX, Annex};
+use mpi::shm::segment::annex::Outcome;
+use mpi::shm::segment::{Life, Segment};
+use mpi::sys::cpu;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// The job that is to have more ranks.
+pub struct Host {
+    /// Its memory.
+    pub segment: Segment,
+    pub memory: OwnedFd,
+    /// The first of the new ranks.
+    pub first: u32,
+    /// How many they are to be.
+    pub count: u32,
+    /// The process that asked, and its rank in the job.
+    starter: (i32, u32),
+}
+
+/// The job that this process is asked to start ranks for, if it is.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn asked() -> Result<Option<Host>, Failure> {
+    let Ok(text) = std::env::var(ANNEX) else {
+        return Ok(None);
+    };
+    let annex = Annex::parse(&text).map_err(Failure::new)?;
+    let file = format!("/proc/{}/fd/{}", annex.pid, annex.file);
+    let wrong = |error| Failure::new(format!("cannot use the job's memory {file}: {error}"));
+    let memory: OwnedFd = File::options()
+        .read(true)
+        .write(true)
+        .open(&file)
+        .map_err(wrong)?
+        .into();
+    let segment = Segment::attach(memory.as_fd()).map_err(wrong)?;
+    let birth = segment.birth(annex.first).filter(|birth| birth.first == annex.first);
+    let birth = birth.ok_or_else(|| Failure::new(format!("{ANNEX}={text:?}: no ranks begin there")))?;
+    // The rank that asked may be bound to a CPU of its own.
+    cpu::bind(&cpu::mask(annex.launcher));
+    Ok(Some(Host {
+        segment,
+        memory,
+        first: annex.first,
+        count: birth.count,
+        starter: (annex.pid, birth.starter),
+    }))
+}
+
+impl Host {
+    /// Goes on in a process of its own. The one that was called ends here.
+    ///
+    /// # Errors
+    /// There is no such process to be had.
+    pub fn let_go(&self) -> Result<(), Failure> {
+        os::detach().map_err(|error| Failure::new(format!("cannot start a process: {error}")))?;
+        self.segment.launch(self.first, std::process::id() as i32);
+        Ok(())
+    }
+
+    /// Whether the rank that asked has died and these ranks still count on it.
+    pub fn is_forsaken(&self) -> bool {
+        let (pid, rank) = self.starter;
+        let is_gone = || !Path::new(&format!("/proc/{pid}")).exists();
+        self.segment.life(rank) == Life::Attached && !self.segment.is_apart(self.first) && is_gone()
+    }
+
+    /// Tells the job how it ended.
+    pub fn conclude(&self, outcome: Outcome) {
+        self.segment.conclude(self.first, outcome);
+    }
+}

@@ -1,0 +1,172 @@
+//! # Safety
+//! Makes the ends of this rank's rings and pool, one each.
+//!
+//! Joining a job: what a rank sends and receives with, to and from those that are there and those that come later.
+#![allow(unsafe_code)]
+
+use super::direct::Homes;
+use super::late::{Lateness, Level};
+use super::metering::Short;
+use super::offers::Offers;
+use super::outgoing::Out;
+use super::pull::Reach;
+use super::ways::Ways;
+use super::{Bytes, Channel, Counters, parts};
+use crate::shm::pool::{Pool, cells_of};
+use crate::shm::profile::Path;
+use crate::shm::ring::{Consumer, INLINE, Producer};
+use crate::shm::segment::{Block, Life, Segment};
+use crate::shm::shuttle::Shuttles;
+use crate::shm::stores::Stores;
+use crate::sys::clock::Ticks;
+use crate::sys::copy::Ahead;
+use crate::sys::cpu;
+use crate::sys::cpuset::CpuSet;
+use crate::sys::cvar::Settings;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl<B: Bytes> Channel<B> {
+    /// Joins the job of `segment` as rank `me`; once per rank and job.
+    pub fn join(segment: Arc<Segment>, me: u32, mut settings: Settings) -> Channel<B> {
+        if segment.oversubscribed() {
+            // The reader may run on this very CPU: windows of 512 bytes of four ranks on two took 1.8 times as long.
+            settings.demote_max = 0;
+        }
+        let ranks = segment.known();
+        let block = Block::new(&segment, me);
+        let short = Short::new(&block);
+        // SAFETY: this rank joins once.
+        let (out, rings) = (0..segment.known())
+            .map(|peer| unsafe { ends(&segment, me, peer, &settings, &short) })
+            .unzip();
+        let cells = match settings.cells {
+            0 => cells_of(ranks),
+            cells => cells as usize,
+        };
+        // SAFETY: as above.
+        let pool = unsafe { Pool::new(segment.pool(me), cells) };
+        let quarter = segment.layout().bytes / 4;
+        let ring_max = (settings.ring_max as usize).min(quarter);
+        let part = settings.ring_part as usize;
+        let in_parts = quarter >= part.min(parts::PART_LEAST) && ring_max > 0 && !segment.oversubscribed();
+        let part = if in_parts { part.min(quarter) } else { 0 };
+        let row_max = ring_max.min(settings.one_copy_min.min(settings.offer_min) as usize - 1);
+        let shuttle_min = match part > 0 && segment.layout().shuttle > 0 && settings.shuttle_max > 0 {
+            true => settings.shuttle_min as usize,
+            false => usize::MAX,
+        };
+        let aside_min = shuttle_min.clamp(INLINE + 1, row_max.max(INLINE) + 1) as u32;
+        let barriers = segment.barriers();
+        let spreads = settings.spread != 0 && segment.oversubscribed();
+        let channel = Channel {
+            block,
+            me,
+            barriers,
+            ring_max,
+            ask_max: ring_max.min(settings.ask_max as usize),
+            aside_min,
+            fetch_max: settings.fetch_max as u32,
+            ahead: Ahead(settings.fetch_ahead as usize),
+            row_max,
+            part,
+            stage: Vec::new(),
+            out,
+            rings,
+            pool,
+            waiting: Vec::new(),
+            offers: Offers::new(),
+            ways: (0..ranks).map(|to| Ways::between(me, to)).collect(),
+            far: vec![None; ranks as usize],
+            places: Default::default(),
+            habits: Default::default(),
+            pace: None,
+            lateness: vec![Lateness::default(); ranks as usize],
+            levels: vec![Level::default(); ranks as usize],
+            reach: vec![Reach::Unknown; ranks as usize],
+            homes: Homes::new(ranks, segment.home_len()),
+            canary: Box::new(super::pull::random()),
+            joints: Vec::new(),
+            sent: VecDeque::new(),
+            next: 0,
+            heard: None,
+            meter: None,
+            short,
+            path: Path::OneCopy,
+            spreads,
+            shared: false,
+            may: if spreads { cpu::mask(0) } else { CpuSet::default() },
+            given: 0,
+            mate: None,
+            counters: Counters::default(),
+            settings: Box::new(settings),
+            segment,
+        };
+        channel.seen();
+        cpu::join_barriers();
+        let block = channel.segment.rank(me);
+        block.pid.store(std::process::id(), Ordering::Relaxed);
+        block.canary.store(*channel.canary, Ordering::Relaxed);
+        block
+            .canary_address
+            .store(&raw const *channel.canary as u64, Ordering::Relaxed);
+        block.life.store(Life::Attached as u32, Ordering::Release);
+        channel
+    }
+
+    /// Meets the ranks that were started since: the segment knows them.
+    pub fn grow(&mut self) {
+        let (me, segment) = (self.me, self.segment.clone());
+        let ranks = segment.known();
+        for peer in self.out.len() as u32..ranks {
+            // SAFETY: those of this peer have not been made before; the channel keeps the segment.
+            let (out, ring) = unsafe { ends(&segment, me, peer, &self.settings, &self.short) };
+            self.out.push(out);
+            self.rings.push(ring);
+            self.ways.push(Ways::between(me, peer));
+        }
+        let all = ranks as usize;
+        self.far.resize(all, None);
+        self.lateness.resize(all, Lateness::default());
+        self.levels.resize(all, Level::default());
+        self.reach.resize(all, Reach::Unknown);
+        self.homes.grow(ranks);
+    }
+}
+
+/// What rank `me` sends to `peer` with, and receives from there with.
+///
+/// # Safety
+/// Called once for each of them; `segment` is kept for as long as either is used.
+unsafe fn ends<B>(
+    segment: &Arc<Segment>,
+    me: u32,
+    peer: u32,
+    settings: &Settings,
+    short: &Short,
+) -> (Out<B>, Consumer) {
+    let grow = settings.ring_grow * u64::from(!segment.oversubscribed());
+    let fraction = settings.credit_fraction as u32;
+    // SAFETY: the caller's promise: these are the only ends of this rank's; of two ranks the lower one begins with the first
+    // shuttle.
+    let (producer, shuttles, ring) = unsafe {
+        (
+            Producer::new(segment.ring(peer, me)).growing(segment.larger_ring(peer, me), grow),
+            Shuttles::new(segment.shuttles(me, peer), (me > peer).into()),
+            Consumer::new(segment.ring(me, peer), fraction).growing(segment.larger_ring(me, peer)),
+        )
+    };
+    let out = Out {
+        producer,
+        peer: Block::new(segment, peer),
+        few: short.few.clone(),
+        shuttles,
+        stores: Stores::new(settings.stream_min, Ticks::best()),
+        large: 0,
+        closed: false,
+        controls: VecDeque::new(),
+        messages: VecDeque::new(),
+    };
+    (out, ring)
+}

@@ -1,0 +1,332 @@
+//! Processes that are started later, and connections between processes that have no communicator in common (MPI-4.1 §11.8,
+//! §11.9).
+//!
+//! Whoever belongs to a job, from its start or later, has a rank in it and can send to every other rank: what is missing is
+//! a context that both sides know. So two leaders first talk on a *bridge*, a communicator of all ranks, and
+//! join their groups by [`inter::create`] from there:
+//!
+//! - Who is started finds the bridge in the annex ([`crate::shm::segment::annex`]).
+//! - A *port* is a context too, on which who connects says which bridge it has claimed.
+//!
+//! Jobs that were started apart share no memory and cannot be joined.
+
+use super::create::known;
+use super::{Comm, Plane, inter};
+use crate::fail;
+use crate::mpi::buffer::Buffer;
+use crate::mpi::coll::bcast_bytes;
+use crate::mpi::context::{Context, NONE};
+use crate::mpi::error::{Class, Error, Result};
+use crate::mpi::group::Group;
+use crate::mpi::pt2pt::{self, Mode};
+use crate::mpi::status::ANY_SOURCE;
+use crate::mpi::world::{Hold, State};
+use crate::shm::segment::annex::{Birth, Outcome};
+use crate::shm::segment::{Life, Segment};
+use std::io;
+use std::rc::Rc;
+
+/// What stands before the numbers in a port's name.
+const PORT: &str = "nearmpi";
+
+/// A port of this process.
+#[derive(Debug)]
+pub struct Port {
+    name: String,
+    context: Context,
+}
+
+impl Hold<'_> {
+    /// Meets the ranks that were started since this was asked last.
+    ///
+    /// # Errors
+    /// `Intern`: the kernel refuses, or there is junk in shared memory.
+    #[cold]
+    pub fn meet_all(&mut self) -> Result<()> {
+        if let Err(error) = self.engine.channel.segment().grow() {
+            fail!(
+                Intern,
+                "cannot map the memory of ranks that were started later: {error}"
+            );
+        }
+        self.engine.grow();
+        Ok(())
+    }
+}
+
+impl State {
+    /// The communicator of all ranks of the job that has context `number`. It takes over a hold on that: who has none to give
+    /// sets its number to [`NONE`] before it goes.
+    fn bridge(&self, number: u16) -> Rc<Comm> {
+        let all = Group::new((0..self.engine.channel.segment().known()).collect());
+        Rc::new(Comm::new(self.adopt_context(number), self.me(), Rc::new(all), None))
+    }
+}
+
+/// Joins `local` to the group of rank `remote` of the job, on bridge `number`. Of `local`, rank `root` alone looks at these.
+fn join(hold: &mut Hold, local: &Rc<Comm>, root: u32, remote: Result<(u16, u32)>) -> Result<Comm> {
+    hold.meet_all()?;
+    let peer = match local.rank == root {
+        true => remote.map(|(number, remote)| (hold.bridge(number), remote)),
+        false => Err(elsewhere(root)),
+    };
+    let new = inter::create(hold, local, root, peer, 0);
+    // The other side may be one that came while this one waited.
+    hold.meet_all()?;
+    new
+}
+
+/// Has processes started, the first of which is to have that rank in the job.
+pub type Launch = Box<dyn FnOnce(&Segment, u32) -> Result<()>>;
+
+/// Starts as many processes as `begin` says, and joins the group of `comm` to theirs. Collective; only `root` calls `begin`, whose
+/// error makes it fail everywhere. MPI-4.1 §11.8.2.
+///
+/// # Errors
+/// `Spawn`: they did not start or did not come to MPI_Init. What `begin` says, and `Other` when there is no context left.
+pub fn spawn(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    root: u32,
+    begin: impl FnOnce(&Hold) -> Result<(u32, Launch)>,
+) -> Result<Comm> {
+    let born = match comm.rank == root {
+        true => begin(hold).and_then(|(count, launch)| give_birth(hold, count, launch)),
+        false => Err(elsewhere(root)),
+    };
+    let mut done = [u8::from(born.is_ok())];
+    bcast_bytes(hold, comm, root, &mut done)?;
+    match born {
+        Ok(born) => join(hold, comm, root, Ok((born.bridge, born.first))),
+        Err(error) if comm.rank == root => Err(error),
+        Err(_) if done[0] == 0 => fail!(Spawn, "rank {root}, the root, could not start the processes"),
+        Err(elsewhere) => join(hold, comm, root, Err(elsewhere)),
+    }
+}
+
+/// Makes room for `count` ranks, has them started, and waits until all of them are in MPI.
+fn give_birth(hold: &mut Hold, count: u32, launch: impl FnOnce(&Segment, u32) -> Result<()>) -> Result<Birth> {
+    let world = known(hold.claim_context(count)?)?;
+    // For the bridge's two ends.
+    let bridge = known(hold.claim_context(2)?)?;
+    let born = bring_up(hold, (count, bridge, world), launch);
+    if born.is_err() {
+        (0..count).for_each(|_| drop(hold.adopt_context(world)));
+        (0..2).for_each(|_| drop(hold.adopt_context(bridge)));
+    }
+    born
+}
+
+fn bring_up(
+    hold: &mut Hold,
+    (count, bridge, world): (u32, u16, u16),
+    launch: impl FnOnce(&Segment, u32) -> Result<()>,
+) -> Result<Birth> {
+    let segment = hold.engine.channel.segment().clone();
+    let born = match segment.extend(count, hold.me(), bridge, world) {
+        Ok(born) => born,
+        Err(error) if error.kind() == io::ErrorKind::OutOfMemory => fail!(Spawn, "{error}"),
+        Err(error) => fail!(Spawn, "cannot make memory for {count} more processes: {error}"),
+    };
+    hold.meet_all()?;
+    if let Err(error) = launch(&segment, born.first) {
+        segment.conclude(born.first, Outcome::Failed);
+        return Err(error);
+    }
+    let ranks = born.first..born.first + count;
+    let mut outcome = Outcome::Open;
+    hold.wait_until(None, |_| {
+        outcome = segment.outcome(born.first);
+        let have_come = ranks.clone().all(|rank| segment.life(rank) != Life::Absent);
+        Ok(outcome != Outcome::Open || have_come)
+    })?;
+    if outcome == Outcome::Failed {
+        fail!(
+            Spawn,
+            "not all of the {count} processes came to MPI_Init; mpirun, which starts them, has said why"
+        );
+    }
+    Ok(born)
+}
+
+/// The child's side of [`spawn`]: the communicator with those who started this process, `None` if it was there from the start.
+/// Collective over `MPI_COMM_WORLD`.
+///
+/// # Errors
+/// As [`inter::create`].
+pub fn parents(hold: &mut Hold) -> Result<Option<Comm>> {
+    let segment = hold.engine.channel.segment().clone();
+    let Some(birth) = segment.birth(hold.me()) else {
+        return Ok(None);
+    };
+    segment.wake(birth.starter);
+    let world = hold.world.clone();
+    join(hold, &world, 0, Ok((birth.bridge, birth.starter))).map(Some)
+}
+
+/// Leaves the processes of the remote group of `comm`, unless another communicator still connects the two sides: then each
+/// side may die without the other.
+pub fn leave(hold: &mut Hold, comm: &Rc<Comm>) {
+    let segment = hold.engine.channel.segment().clone();
+    let foreign = |comm: &Comm| {
+        let sides = comm.group.members.iter().chain(&comm.peers().members);
+        let birth = |rank: u32| segment.birth(rank).map(|birth| birth.first);
+        let mine = birth(hold.me());
+        sides.copied().filter(|&rank| birth(rank) != mine).collect::<Vec<u32>>()
+    };
+    let left = foreign(comm);
+    let mut others = hold.comms.iter().filter(|(_, other)| !Rc::ptr_eq(other, comm));
+    if others.any(|(_, other)| foreign(other).iter().any(|rank| left.contains(rank))) {
+        return;
+    }
+    let me = hold.me();
+    for rank in left {
+        segment.part_from(rank.max(me));
+    }
+}
+
+/// Opens a port: its name. MPI-4.1 §11.9.2.
+///
+/// # Errors
+/// `Other`: no context is left.
+pub fn open_port(hold: &mut Hold) -> Result<String> {
+    let context = hold.adopt_context(hold.claim_context(1)?);
+    let segment = hold.engine.channel.segment();
+    let (job, life) = (segment.number(), segment.fate(context.number()).life());
+    let name = format!("{PORT}:{job:x}:{}:{}:{life}", hold.me(), context.number());
+    hold.ports.push(Port {
+        name: name.clone(),
+        context,
+    });
+    Ok(name)
+}
+
+/// Closes a port of this process. MPI-4.1 §11.9.2.
+///
+/// # Errors
+/// `Port`: it has no such port open.
+pub fn close_port(state: &mut State, name: &str) -> Result<()> {
+    match state.ports.iter().position(|port| port.name == name) {
+        Some(at) => drop(state.ports.remove(at)),
+        None => fail!(Port, "this process has no port {name:?} open"),
+    }
+    Ok(())
+}
+
+/// The rank that opened the port `name`, and the port's context.
+fn port(state: &State, name: &str) -> Result<(u32, u16)> {
+    let segment = state.engine.channel.segment();
+    let parts: Vec<&str> = name.split(':').collect();
+    let [PORT, job, rank, context, life] = parts[..] else {
+        fail!(Port, "{name:?} is no port's name");
+    };
+    let number = |text: &str| text.parse::<u32>().ok();
+    let (Ok(job), Some(rank), Some(context), Some(life)) = (
+        u64::from_str_radix(job, 16),
+        number(rank),
+        number(context),
+        number(life),
+    ) else {
+        fail!(Port, "{name:?} is no port's name");
+    };
+    if job != segment.number() {
+        fail!(
+            Port,
+            "the port {name:?} was opened in another job: nearmpi connects processes of one job, those started later included"
+        );
+    }
+    let is_open = |context| segment.is_held(context) && segment.fate(context).life() == life;
+    match u16::try_from(context) {
+        Ok(context) if rank < segment.known() && is_open(context) => Ok((rank, context)),
+        _ => fail!(Port, "the port {name:?} is not open any more"),
+    }
+}
+
+/// Accepts a connection at the port `name` of `root`. Collective; the name matters there. MPI-4.1 §11.9.2.
+///
+/// # Errors
+/// `Port`: `root` has no such port open. As [`inter::create`].
+pub fn accept(hold: &mut Hold, comm: &Rc<Comm>, root: u32, name: impl FnOnce() -> Result<String>) -> Result<Comm> {
+    let remote = match comm.rank == root {
+        true => name().and_then(|name| hear(hold, &name)),
+        false => Err(elsewhere(root)),
+    };
+    join(hold, comm, root, remote)
+}
+
+/// Waits at the port `name` of this process for somebody to connect: the bridge, and who it is.
+fn hear(hold: &mut Hold, name: &str) -> Result<(u16, u32)> {
+    let Some(port) = hold.ports.iter().find(|port| port.name == name) else {
+        fail!(Port, "this process has no port {name:?} open");
+    };
+    let context = port.context.number();
+    hold.meet_all()?;
+    let comm = hold.bridge(context);
+    let mut number = NONE.to_ne_bytes();
+    let buffer = Buffer::bytes(number.as_mut_ptr(), number.len());
+    let heard = pt2pt::recv(hold, &comm, Plane::PointToPoint, buffer, ANY_SOURCE, 0);
+    comm.context.cell().set(NONE);
+    let who = heard?.source;
+    Ok((known(u16::from_ne_bytes(number))?, who as u32))
+}
+
+/// Connects to the port `name`. Collective; the name matters at `root`. MPI-4.1 §11.9.3.
+///
+/// # Errors
+/// `Port`: there is no such port in this job. As [`inter::create`].
+pub fn connect(hold: &mut Hold, comm: &Rc<Comm>, root: u32, name: impl FnOnce() -> Result<String>) -> Result<Comm> {
+    let remote = match comm.rank == root {
+        true => name().and_then(|name| call(hold, &name)),
+        false => Err(elsewhere(root)),
+    };
+    join(hold, comm, root, remote)
+}
+
+fn elsewhere(root: u32) -> Error {
+    Error::new(Class::Port, format!("rank {root}, the root, could not connect"))
+}
+
+/// Tells the owner of the port `name` which bridge this process has claimed.
+fn call(hold: &mut Hold, name: &str) -> Result<(u16, u32)> {
+    hold.meet_all()?;
+    let (owner, context) = port(hold, name)?;
+    let bridge = known(hold.claim_context(2)?)?;
+    let comm = hold.bridge(context);
+    let told = tell(hold, &comm, owner, bridge);
+    comm.context.cell().set(NONE);
+    told.map(|()| (bridge, owner))
+}
+
+fn tell(hold: &mut Hold, comm: &Rc<Comm>, to: u32, bridge: u16) -> Result<()> {
+    let number = bridge.to_ne_bytes();
+    let buffer = Buffer::bytes(number.as_ptr().cast_mut(), number.len());
+    let sent = pt2pt::isend(hold, comm, Plane::PointToPoint, buffer, to, 0, Mode::Standard)?;
+    pt2pt::wait(hold, sent).map(drop)
+}
+
+/// Joins this process and the one at the other end of a connection, with which `swap` exchanges eight bytes. `None` if that
+/// is of another job. MPI-4.1 §11.9.6.
+///
+/// # Errors
+/// What `swap` says; `Comm`: the other end is this process itself.
+pub fn join_over(hold: &mut Hold, mut swap: impl FnMut(u64) -> Result<u64>) -> Result<Option<Comm>> {
+    let (job, me) = (hold.engine.channel.segment().number(), hold.me());
+    let theirs = swap(job)?;
+    let peer = swap(me.into())?;
+    let (same, peer) = (theirs == job, u32::try_from(peer).unwrap_or(u32::MAX));
+    hold.meet_all()?;
+    if !same || peer >= hold.engine.channel.segment().known() {
+        return Ok(None);
+    }
+    if peer == me {
+        fail!(Comm, "both ends of the connection belong to this process");
+    }
+    let claimed = match me < peer {
+        true => hold.claim_context(2).unwrap_or(NONE),
+        false => NONE,
+    };
+    let told = u16::try_from(swap(claimed.into())?).unwrap_or(NONE);
+    let bridge = known(if me < peer { claimed } else { told })?;
+    let own = hold.own.clone();
+    join(hold, &own, 0, Ok((bridge, peer))).map(Some)
+}

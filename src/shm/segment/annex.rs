@@ -1,0 +1,413 @@
+//! # Safety
+//! As [`super`]: the header is all atomics, in a page of its own at the beginning of what is mapped.
+//!
+//! Annexes: what the segment's file is made longer by for ranks that are started later.
+//!
+//! ```text
+//! job's header -> first annex -> second annex -> 0        offsets in the file; ranks go on from one to the next
+//! ```
+//! Who starts ranks makes the annex and links it, while it has the file's lock; from then on nothing of that changes.
+//! Everybody maps it when `total` in the job's header has changed, or a rank of it is named.
+#![allow(unsafe_code)]
+
+use super::{Part, Segment};
+use crate::shm::layout::{MAX_RANKS, PAGE};
+use crate::shm::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::memory::{self, Mapping};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::OnceLock;
+
+/// "annex" and the version of its format.
+const MAGIC: u64 = u64::from_le_bytes(*b"annex\0\0\x01");
+
+/// The first page of an annex.
+#[repr(C, align(64))]
+#[derive(Debug)]
+struct Header {
+    magic: AtomicU64,
+    first: AtomicU32,
+    count: AtomicU32,
+    /// Where the next annex begins; 0: nowhere.
+    next: AtomicU64,
+    starter: AtomicU32,
+    bridge: AtomicU32,
+    world: AtomicU32,
+    launcher: AtomicU32,
+    outcome: AtomicU32,
+    apart: AtomicU32,
+}
+
+/// An annex that this process has mapped.
+#[derive(Debug)]
+pub(super) struct Annex {
+    part: Part,
+    next: OnceLock<Box<Annex>>,
+}
+
+/// What ranks that are started later are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// The first of them.
+    pub first: u32,
+    /// How many they are.
+    pub count: u32,
+    /// The rank that started them.
+    pub starter: u32,
+    /// Context of the first messages between `starter` and `first`.
+    pub bridge: u16,
+    /// Context of their `MPI_COMM_WORLD`.
+    pub world: u16,
+}
+
+/// How their launcher fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has not failed so far.
+    Open,
+    /// They did not start, or ended before they were in MPI.
+    Failed,
+    /// They are gone, and so is the launcher.
+    Over,
+}
+
+impl Annex {
+    fn header(&self) -> &Header {
+        // SAFETY: the first page is the header, all atomics.
+        unsafe { self.part.at::<Header>(0).as_ref() }
+    }
+
+    /// Maps the annex at `start`, which must go on behind rank `first` - 1.
+    fn map(segment: &Segment, start: u64, first: u32) -> io::Result<Annex> {
+        let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, format!("no annex of the job: {what}"));
+        let file = segment.file.as_ref().ok_or_else(|| wrong("no file"))?.as_fd();
+        let len = memory::len(file)?;
+        let start = usize::try_from(start).map_err(|_| wrong("place"))?;
+        let room = len.checked_sub(start).filter(|_| start.is_multiple_of(PAGE));
+        let room = room.filter(|&room| room >= PAGE).ok_or_else(|| wrong("place"))?;
+        let part = |len, layout| {
+            let mapping = Mapping::part(file, start, len)?;
+            Ok::<_, io::Error>(Annex {
+                part: Part { mapping, layout, start },
+                next: OnceLock::new(),
+            })
+        };
+        let page = part(PAGE, *segment.layout())?;
+        let header = page.header();
+        let (began, count) = (
+            header.first.load(Ordering::Acquire),
+            header.count.load(Ordering::Relaxed),
+        );
+        if header.magic.load(Ordering::Acquire) != MAGIC || began != first || !fits(first, count) {
+            return Err(wrong("header"));
+        }
+        let layout = segment.layout().annex(first, first + count);
+        if room < layout.len + count as usize * segment.zone {
+            return Err(wrong("length"));
+        }
+        part(layout.len, layout)
+    }
+}
+
+fn fits(first: u32, count: u32) -> bool {
+    count > 0 && first.checked_add(count).is_some_and(|end| end <= MAX_RANKS)
+}
+
+impl Segment {
+    /// Ranks that this process knows of: those that the job began with and those of mapped annexes.
+    #[inline]
+    pub fn known(&self) -> u32 {
+        self.known.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are more. Cost: a load of a line that is seldom written.
+    #[inline]
+    pub fn has_grown(&self) -> bool {
+        self.header().total.load(Ordering::Acquire) != self.known()
+    }
+
+    /// Maps all annexes.
+    ///
+    /// # Errors
+    /// What the kernel says; `InvalidData` when something is no annex.
+    pub fn grow(&self) -> io::Result<()> {
+        let (mut link, mut start, mut first) = (&self.annex, &self.header().annex, self.ranks());
+        loop {
+            let annex = match (link.get(), start.load(Ordering::Acquire)) {
+                (Some(annex), _) => annex,
+                (None, 0) => break,
+                (None, at) => {
+                    let annex = Box::new(Annex::map(self, at, first)?);
+                    link.get_or_init(|| annex)
+                }
+            };
+            first = annex.part.layout.ranks;
+            self.known.fetch_max(first, Ordering::Relaxed);
+            (link, start) = (&annex.next, &annex.header().next);
+        }
+        match self.header().total.load(Ordering::Acquire) > first {
+            true => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("the job is said to have more than {first} ranks, and has no memory for them"),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    pub(super) fn annex_of(&self, rank: u32) -> &Part {
+        let mut link = &self.annex;
+        while let Some(annex) = link.get() {
+            if rank < annex.part.layout.ranks {
+                return &annex.part;
+            }
+            link = &annex.next;
+        }
+        panic!("the job has no rank {rank}")
+    }
+
+    /// Makes room for `count` more ranks, which rank `starter` will have started; `bridge` and `world` are contexts for them.
+    ///
+    /// # Errors
+    /// What the kernel says; `OutOfMemory` when the job has had as many ranks as it can; `Unsupported` where ranks are threads.
+    pub fn extend(&self, count: u32, starter: u32, bridge: u16, world: u16) -> io::Result<Birth> {
+        let Some(file) = &self.file else {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the job's memory is no file",
+            ));
+        };
+        // A description of its own, or the lock would be shared with all who inherited this one. Closing it lets go.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let locked = File::options().read(true).write(true).open(path)?;
+        locked.lock()?;
+        self.grow()?;
+        let first = self.known();
+        if !fits(first, count) {
+            let text = format!(
+                "{count} more ranks: a job that has had {first} can have {}",
+                MAX_RANKS - first
+            );
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, text));
+        }
+        let layout = self.layout().annex(first, first + count);
+        let start = memory::len(file.as_fd())?.next_multiple_of(PAGE);
+        let len = layout.len + count as usize * self.zone;
+        memory::extend(file.as_fd(), start.saturating_add(len))?;
+        let page = Annex {
+            part: Part {
+                mapping: Mapping::part(file.as_fd(), start, PAGE)?,
+                layout,
+                start,
+            },
+            next: OnceLock::new(),
+        };
+        let header = page.header();
+        header.first.store(first, Ordering::Relaxed);
+        header.count.store(count, Ordering::Relaxed);
+        header.starter.store(starter, Ordering::Relaxed);
+        header.bridge.store(bridge.into(), Ordering::Relaxed);
+        header.world.store(world.into(), Ordering::Relaxed);
+        header.magic.store(MAGIC, Ordering::Release);
+        let mut last = &self.annex;
+        let mut link = &self.header().annex;
+        while let Some(annex) = last.get() {
+            (last, link) = (&annex.next, &annex.header().next);
+        }
+        link.store(start as u64, Ordering::Release);
+        self.header().beside.fetch_add(count, Ordering::Relaxed);
+        self.header().total.store(first + count, Ordering::Release);
+        self.grow()?;
+        Ok(Birth {
+            first,
+            count,
+            starter,
+            bridge,
+            world,
+        })
+    }
+
+    /// How `rank` came to life, if it was started later.
+    pub fn birth(&self, rank: u32) -> Option<Birth> {
+        let header = self.annex_header(rank)?;
+        let context = |word: &AtomicU32| word.load(Ordering::Relaxed) as u16;
+        Some(Birth {
+            first: header.first.load(Ordering::Relaxed),
+            count: header.count.load(Ordering::Relaxed),
+            starter: header.starter.load(Ordering::Relaxed),
+            bridge: context(&header.bridge),
+            world: context(&header.world),
+        })
+    }
+
+    /// Launcher: it is process `pid` that starts the ranks from `first` on, and watches over them.
+    pub fn launch(&self, first: u32, pid: i32) {
+        if let Some(header) = self.annex_header(first) {
+            header.launcher.store(pid as u32, Ordering::Release);
+        }
+    }
+
+    /// Launcher: how it ended for the ranks from `first` on, which is said once. Wakes who started them.
+    pub fn conclude(&self, first: u32, outcome: Outcome) {
+        let Some(header) = self.annex_header(first) else { return };
+        let open = Outcome::Open as u32;
+        let told = header
+            .outcome
+            .compare_exchange(open, outcome as u32, Ordering::AcqRel, Ordering::Relaxed);
+        if told.is_ok() {
+            self.header()
+                .beside
+                .fetch_sub(header.count.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let starter = header.starter.load(Ordering::Relaxed);
+        if starter < self.known() {
+            self.wake(starter);
+        }
+    }
+
+    /// How it stands with the ranks from `first` on.
+    pub fn outcome(&self, first: u32) -> Outcome {
+        match self
+            .annex_header(first)
+            .map(|header| header.outcome.load(Ordering::Acquire))
+        {
+            Some(0) => Outcome::Open,
+            Some(1) => Outcome::Failed,
+            _ => Outcome::Over,
+        }
+    }
+
+    /// The processes that start and watch over ranks that were started later, and are not through with that.
+    pub fn launchers(&self) -> Vec<i32> {
+        let mut link = &self.annex;
+        let mut launchers = Vec::new();
+        while let Some(annex) = link.get() {
+            let (header, first) = (annex.header(), annex.part.layout.first);
+            let pid = header.launcher.load(Ordering::Acquire) as i32;
+            if pid > 1 && self.outcome(first) == Outcome::Open {
+                launchers.push(pid);
+            }
+            link = &annex.next;
+        }
+        launchers
+    }
+
+    /// The ranks that were started with `rank` have left those who started them (MPI_Comm_disconnect): what becomes of
+    /// the ones is no matter of the others any more.
+    pub fn part_from(&self, rank: u32) {
+        if let Some(header) = self.annex_header(rank) {
+            header.apart.store(1, Ordering::Release);
+        }
+    }
+
+    /// Whether they have.
+    pub fn is_apart(&self, rank: u32) -> bool {
+        self.annex_header(rank)
+            .is_some_and(|header| header.apart.load(Ordering::Acquire) != 0)
+    }
+
+    fn annex_header(&self, rank: u32) -> Option<&Header> {
+        let mut link = &self.annex;
+        while let Some(annex) = link.get() {
+            if annex.part.layout.first <= rank && rank < annex.part.layout.ranks {
+                return Some(annex.header());
+            }
+            link = &annex.next;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::*;
+    use super::*;
+
+    fn job(ranks: u32) -> (Segment, Segment) {
+        let fd = create(ranks, 2).unwrap();
+        (
+            Segment::attach(fd.as_fd()).unwrap(),
+            Segment::attach(fd.as_fd()).unwrap(),
+        )
+    }
+
+    #[test]
+    fn one_extends_what_others_and_late_comers_see() {
+        let fd = create(2, 2).unwrap();
+        let [one, other] = [(), ()].map(|()| Segment::attach(fd.as_fd()).unwrap());
+        let born = one.extend(3, 1, 9, 10).unwrap();
+        assert_eq!((born.first, born.count, one.known(), other.known()), (2, 3, 5, 2));
+        assert!(other.has_grown() && !one.has_grown() && one.lacks_cpus());
+        let again = other.extend(1, 0, 11, 12).unwrap();
+        assert_eq!((again.first, other.known()), (5, 6));
+        assert!(one.has_grown());
+        one.grow().unwrap();
+        let late = Segment::attach(fd.as_fd()).unwrap();
+        assert_eq!((late.known(), late.ranks(), late.zone_len()), (6, 2, one.zone_len()));
+        for rank in 2..5 {
+            assert_eq!(late.birth(rank), Some(born));
+        }
+        assert_eq!((late.birth(5), late.birth(1)), (Some(again), None));
+        one.rank(5).life.store(Life::Attached as u32, Ordering::Release);
+        assert_eq!((late.life(5), late.life(4)), (Life::Attached, Life::Absent));
+        one.view(4, PAGE, PAGE).unwrap();
+        assert!(one.view(6, 0, PAGE).is_err());
+        assert!(!one.is_damaged() && !other.is_damaged());
+    }
+
+    #[test]
+    fn what_becomes_of_them_is_told() {
+        let (one, other) = job(1);
+        let first = one.extend(2, 0, 2, 3).unwrap().first;
+        other.grow().unwrap();
+        assert_eq!((one.outcome(first), one.launchers()), (Outcome::Open, vec![]));
+        other.launch(first, 77);
+        assert_eq!(one.launchers(), [77]);
+        assert!(!one.is_apart(first + 1));
+        other.part_from(first + 1);
+        assert!(one.is_apart(first) && !one.is_apart(0));
+        assert!(one.lacks_cpus());
+        other.conclude(first, Outcome::Failed);
+        other.conclude(first, Outcome::Over);
+        assert_eq!((one.outcome(first), one.launchers()), (Outcome::Failed, vec![]));
+        assert!(!one.lacks_cpus(), "they are counted out once");
+    }
+
+    #[test]
+    fn junk_is_no_annex() {
+        let (one, other) = job(1);
+        one.header().total.store(4, Ordering::Release);
+        assert_eq!(other.grow().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        for at in [1u64 << 62, 17, 0x1000] {
+            one.header().annex.store(at, Ordering::Release);
+            assert!(other.grow().is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_job_has_so_many_ranks_and_no_more() {
+        let (one, _) = job(4);
+        assert!(one.extend(0, 0, 2, 3).is_err() && one.extend(u32::MAX, 0, 2, 3).is_err());
+        assert_eq!(
+            one.extend(MAX_RANKS - 3, 0, 2, 3).unwrap_err().kind(),
+            io::ErrorKind::OutOfMemory
+        );
+        assert!(Segment::private(1, 1).unwrap().extend(1, 0, 2, 3).is_err());
+    }
+
+    #[test]
+    fn several_processes_extend_it_one_after_the_other() {
+        let fd = create(1, 1).unwrap();
+        let segments: Vec<Segment> = (0..4).map(|_| Segment::attach(fd.as_fd()).unwrap()).collect();
+        std::thread::scope(|scope| {
+            for segment in &segments {
+                scope.spawn(|| (0..5).for_each(|_| assert_eq!(segment.extend(2, 0, 2, 3).unwrap().count, 2)));
+            }
+        });
+        segments[0].grow().unwrap();
+        assert_eq!(segments[0].known(), 1 + 4 * 5 * 2);
+        let firsts: Vec<u32> = (1..41).map(|rank| segments[0].birth(rank).unwrap().first).collect();
+        assert!((0..40).all(|index| firsts[index] == 1 + index as u32 / 2 * 2));
+    }
+}
