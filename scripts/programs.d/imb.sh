@@ -66,6 +66,6 @@ imb_programs() {
     prog imb-mt-4 slow imb_mt 4
     prog imb-rma-2 default imb_rma 2
     prog imb-rma-4 slow imb_rma 4
-    prog imb-nbc-2 later imb_nbc 2
-    prog imb-nbc-4 later imb_nbc 4
+    prog imb-nbc-2 default imb_nbc 2
+    prog imb-nbc-4 default imb_nbc 4
 }

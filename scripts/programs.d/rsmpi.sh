@@ -1,10 +1,6 @@
 # The crate `mpi` (rsmpi) built with our mpicc, and its examples; read by scripts/programs.
 
 RSMPI_VERSION=0.8.2
-# Examples that need functions of later versions of nearmpi: topologies, nonblocking collectives, spawning.
-RSMPI_LATER="cartesian cartesian_map immediate_all_gather immediate_all_gather_varcount immediate_all_to_all
-immediate_barrier immediate_broadcast immediate_gather immediate_gather_varcount immediate_multiple_barrier
-immediate_reduce immediate_scan immediate_scatter immediate_scatter_varcount spawn spawn_multiple"
 
 rsmpi_source() {
     local scratch=$CACHE/rsmpi-fetch manifest
@@ -40,12 +36,10 @@ rsmpi_build() {
     ours "$CARGO_TARGET_DIR/debug/examples/simple"
     say "$(ls examples | wc -l) examples with the features complex, derive, user-operations"
 }
-rsmpi_run() { # RANKS now|later
-    local source example name count=0 failed=() pick
+rsmpi_run() { # RANKS
+    local source example name count=0 failed=()
     for source in "$CACHE"/rsmpi-source/examples/*.rs; do
         name=$(basename "$source" .rs) example=$CACHE/rsmpi-$WITH/debug/examples/$name
-        grep -qw "$name" <<<"$RSMPI_LATER" && pick=later || pick=now
-        [ $pick = "$2" ] || continue
         [ -x "$example" ] || die "$name was not built"
         count=$((count + 1))
         echo "== $name"
@@ -58,8 +52,6 @@ rsmpi_run() { # RANKS now|later
 
 rsmpi_programs() {
     prog rsmpi-build default rsmpi_build
-    prog rsmpi-examples-2 default rsmpi_run 2 now
-    prog rsmpi-examples-4 default rsmpi_run 4 now
-    prog rsmpi-later-2 later rsmpi_run 2 later
-    prog rsmpi-later-4 later rsmpi_run 4 later
+    prog rsmpi-examples-2 default rsmpi_run 2
+    prog rsmpi-examples-4 default rsmpi_run 4
 }

@@ -56,7 +56,7 @@ mpich_suite() { # FOLDER LEAST
 }
 suite_build() { # FOLDER
     rm -rf "$1" && cp -a "$CACHE"/sources/mpich-*/test/mpi "$1" && cd "$1" &&
-        ./configure "--with-mpi=$PREFIX" "MPICC=$PREFIX/bin/mpicc" --disable-fortran --disable-cxx --disable-spawn &&
+        ./configure "--with-mpi=$PREFIX" "MPICC=$PREFIX/bin/mpicc" --disable-fortran --disable-cxx &&
         make -j2 -C dtpools && make -C util
 }
 
@@ -83,5 +83,6 @@ sources_programs() {
         part 35
         pt2pt 71
         rma 195
+        spawn 30
         topo 17"
 }

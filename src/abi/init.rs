@@ -18,6 +18,7 @@ use crate::launch::bootstrap::{self, Control, Membership};
 use crate::launch::memory_report;
 use crate::mpi::coll;
 use crate::mpi::coll::signature::Call;
+use crate::mpi::comm;
 use crate::mpi::failure;
 use crate::mpi::world::{Job, State, World};
 use crate::shm::profile::Stage;
@@ -113,6 +114,7 @@ fn close(name: &'static str, users: &Users) -> c_int {
         hold.wait_until(None, |hold| Ok(hold.engine.channel.is_flushed()))?;
         let channel = &hold.engine.channel;
         memory_report::write(channel.me(), channel.segment());
+        comm::dynamic::end(hold);
         live(hold, Life::Finalized);
         timing::stage(hold, Stage::Ended);
         Ok(())

@@ -15,6 +15,7 @@ use super::{Bytes, Channel, Counters, parts};
 use crate::shm::pool::{Pool, cells_of};
 use crate::shm::profile::Path;
 use crate::shm::ring::{Consumer, INLINE, Producer};
+use crate::shm::segment::annex::Outcome;
 use crate::shm::segment::{Block, Life, Segment};
 use crate::shm::shuttle::Shuttles;
 use crate::shm::stores::Stores;
@@ -28,6 +29,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl<B: Bytes> Channel<B> {
+    /// Leaves those who came later and are gone out of what is looked at for messages.
+    fn leave_out(&mut self) {
+        let (me, segment) = (self.me, self.segment.clone());
+        while let Some(birth) = segment.birth(self.gone)
+            && segment.outcome(birth.first) != Outcome::Open
+            && (birth.first..birth.first + birth.count).all(|rank| rank != me && !self.has_next(rank))
+        {
+            self.gone += birth.count;
+        }
+        self.next = 0;
+    }
+
     /// Joins the job of `segment` as rank `me`; once per rank and job.
     pub fn join(segment: Arc<Segment>, me: u32, mut settings: Settings) -> Channel<B> {
         if segment.oversubscribed() {
@@ -37,9 +50,10 @@ impl<B: Bytes> Channel<B> {
         let ranks = segment.known();
         let block = Block::new(&segment, me);
         let short = Short::new(&block);
+        let ticks = Ticks::best();
         // SAFETY: this rank joins once.
         let (out, rings) = (0..segment.known())
-            .map(|peer| unsafe { ends(&segment, me, peer, &settings, &short) })
+            .map(|peer| unsafe { ends(&segment, me, peer, &settings, (&short, ticks)) })
             .unzip();
         let cells = match settings.cells {
             0 => cells_of(ranks),
@@ -60,7 +74,7 @@ impl<B: Bytes> Channel<B> {
         let aside_min = shuttle_min.clamp(INLINE + 1, row_max.max(INLINE) + 1) as u32;
         let barriers = segment.barriers();
         let spreads = settings.spread != 0 && segment.oversubscribed();
-        let channel = Channel {
+        let mut channel = Channel {
             block,
             me,
             barriers,
@@ -90,6 +104,7 @@ impl<B: Bytes> Channel<B> {
             joints: Vec::new(),
             sent: VecDeque::new(),
             next: 0,
+            gone: segment.ranks(),
             heard: None,
             meter: None,
             short,
@@ -103,6 +118,7 @@ impl<B: Bytes> Channel<B> {
             settings: Box::new(settings),
             segment,
         };
+        channel.leave_out();
         channel.seen();
         cpu::join_barriers();
         let block = channel.segment.rank(me);
@@ -118,10 +134,10 @@ impl<B: Bytes> Channel<B> {
     /// Meets the ranks that were started since: the segment knows them.
     pub fn grow(&mut self) {
         let (me, segment) = (self.me, self.segment.clone());
-        let ranks = segment.known();
+        let (ranks, ticks) = (segment.known(), Ticks::best());
         for peer in self.out.len() as u32..ranks {
             // SAFETY: those of this peer have not been made before; the channel keeps the segment.
-            let (out, ring) = unsafe { ends(&segment, me, peer, &self.settings, &self.short) };
+            let (out, ring) = unsafe { ends(&segment, me, peer, &self.settings, (&self.short, ticks)) };
             self.out.push(out);
             self.rings.push(ring);
             self.ways.push(Ways::between(me, peer));
@@ -132,6 +148,7 @@ impl<B: Bytes> Channel<B> {
         self.levels.resize(all, Level::default());
         self.reach.resize(all, Reach::Unknown);
         self.homes.grow(ranks);
+        self.leave_out();
     }
 }
 
@@ -144,7 +161,7 @@ unsafe fn ends<B>(
     me: u32,
     peer: u32,
     settings: &Settings,
-    short: &Short,
+    (short, ticks): (&Short, Ticks),
 ) -> (Out<B>, Consumer) {
     let grow = settings.ring_grow * u64::from(!segment.oversubscribed());
     let fraction = settings.credit_fraction as u32;
@@ -162,7 +179,7 @@ unsafe fn ends<B>(
         peer: Block::new(segment, peer),
         few: short.few.clone(),
         shuttles,
-        stores: Stores::new(settings.stream_min, Ticks::best()),
+        stores: Stores::new(settings.stream_min, ticks),
         large: 0,
         closed: false,
         controls: VecDeque::new(),

@@ -191,6 +191,8 @@ pub struct Channel<B> {
     joints: Vec<Joint<B>>,
     sent: VecDeque<Ticket>,
     next: u32,
+    /// From the ranks that the job began with up to this one all are gone, and nothing is left in their rings.
+    gone: u32,
     /// Rank in the job that the latest record came from, and not from a glance.
     heard: Option<u32>,
     meter: Option<Metering>,
@@ -378,16 +380,14 @@ impl<B: Bytes> Channel<B> {
             self.flush()?;
         }
         self.counters.sweeps += 1;
-        for _ in 0..self.rings.len() {
+        let (all, own) = (self.rings.len() as u32, self.segment.ranks());
+        for _ in 0..all - (self.gone - own) {
             let source = self.next;
             if let Some(arrival) = self.poll_ring(source)? {
                 return Ok(Some(arrival));
             }
-            self.next = if source + 1 == self.rings.len() as u32 {
-                0
-            } else {
-                source + 1
-            };
+            let behind = if source + 1 == own { self.gone } else { source + 1 };
+            self.next = if behind == all { 0 } else { behind };
         }
         match self.sent.pop_front() {
             Some(ticket) => Ok(Some(Arrival::Sent(ticket))),

@@ -13,6 +13,7 @@
 //! CPU is no fuller than its own and it has little to do with others.
 
 use super::{Bytes, Channel};
+use crate::shm::segment::Life;
 use crate::sys::cpu;
 use crate::sys::cpuset::CpuSet;
 
@@ -122,9 +123,13 @@ impl<B: Bytes> Channel<B> {
         let (me, now) = (self.me as usize, (self.given / EVERY).is_multiple_of(PATIENCE));
         let goes = |&(rank, bond): &(usize, Bond)| now || bond == Bond::Turns || rank < me;
         let mate = mate.and_then(|mate| mate.bond(before)).filter(goes);
-        let bells = (0..self.segment.known()).map(|rank| &self.segment.rank(rank).bell);
-        // Those who sleep need no CPU.
-        let places: Vec<Option<u32>> = bells.map(|bell| bell.cpu().filter(|_| !bell.is_set())).collect();
+        // Those who sleep need no CPU, and those who came later may have gone.
+        let place = |rank| {
+            let bell = &self.segment.rank(rank).bell;
+            let needs = || !bell.is_set() && self.segment.life(rank) == Life::Attached;
+            bell.cpu().filter(|_| needs())
+        };
+        let places: Vec<Option<u32>> = (0..self.segment.known()).map(place).collect();
         // What it was when this was asked last is good enough for most times, in which there is nothing to do.
         let Some(to) = better(&places, me, mate, &self.may) else {
             return;

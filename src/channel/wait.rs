@@ -6,6 +6,7 @@
 
 use super::{Bytes, Channel};
 use crate::shm::bell::{Barriers, local_barrier};
+use crate::shm::segment::Life;
 use crate::shm::sync::Ordering;
 use crate::sys::cvar::Settings;
 use crate::sys::{cpu, futex};
@@ -215,7 +216,9 @@ impl<B: Bytes> Channel<B> {
     #[cold]
     pub fn shares_cpu(&mut self) -> bool {
         let here = self.seen().filter(|_| self.settings.same_cpu != 0);
-        let mut others = (0..self.segment.known()).filter(|&rank| rank != self.me);
+        // Who came later may have gone.
+        let is_there = |&rank: &u32| rank != self.me && self.segment.life(rank) == Life::Attached;
+        let mut others = (0..self.segment.known()).filter(is_there);
         self.shared = here.is_some() && others.any(|rank| self.segment.rank(rank).bell.cpu() == here);
         self.shared
     }

@@ -15,13 +15,14 @@ use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::waiting::Waiting;
 use super::zone;
 use crate::sys::futex;
+use crate::sys::growing::Growing;
 use crate::sys::memory::{self, Mapping};
 use crate::sys::pages;
 use std::io;
 use std::ops::{Deref, Range};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 mod accord;
 pub mod annex;
 mod places;
@@ -150,7 +151,7 @@ pub struct Segment {
     /// What the job began with.
     part: Part,
     /// What was added since, as far as this process has mapped it.
-    annex: OnceLock<Box<annex::Annex>>,
+    annexes: Growing<annex::Annex>,
     /// Ranks in all of that.
     known: AtomicU32,
     /// The file, for what is mapped on demand; none where ranks are threads.
@@ -202,7 +203,7 @@ impl Segment {
                 layout,
                 start: 0,
             },
-            annex: OnceLock::new(),
+            annexes: Growing::default(),
             known: AtomicU32::new(layout.ranks),
             file: None,
             zone: 0,

@@ -77,6 +77,10 @@ impl Host {
 
     /// Tells the job how it ended.
     pub fn conclude(&self, outcome: Outcome) {
+        if outcome == Outcome::Over {
+            // A kernel that refuses leaves it until the job ends.
+            let _ = self.segment.give_back(self.first);
+        }
         self.segment.conclude(self.first, outcome);
     }
 }

@@ -21,7 +21,7 @@ use crate::mpi::group::Group;
 use crate::mpi::pt2pt::{self, Mode};
 use crate::mpi::status::ANY_SOURCE;
 use crate::mpi::world::{Hold, State};
-use crate::shm::segment::annex::{Birth, Outcome};
+use crate::shm::segment::annex::{Birth, Outcome, Side};
 use crate::shm::segment::{Life, Segment};
 use std::io;
 use std::rc::Rc;
@@ -164,24 +164,49 @@ pub fn parents(hold: &mut Hold) -> Result<Option<Comm>> {
     join(hold, &world, 0, Ok((birth.bridge, birth.starter))).map(Some)
 }
 
-/// Leaves the processes of the remote group of `comm`, unless another communicator still connects the two sides: then each
-/// side may die without the other.
-pub fn leave(hold: &mut Hold, comm: &Rc<Comm>) {
-    let segment = hold.engine.channel.segment().clone();
-    let foreign = |comm: &Comm| {
-        let sides = comm.group.members.iter().chain(&comm.peers().members);
-        let birth = |rank: u32| segment.birth(rank).map(|birth| birth.first);
-        let mine = birth(hold.me());
-        sides.copied().filter(|&rank| birth(rank) != mine).collect::<Vec<u32>>()
-    };
-    let left = foreign(comm);
-    let mut others = hold.comms.iter().filter(|(_, other)| !Rc::ptr_eq(other, comm));
-    if others.any(|(_, other)| foreign(other).iter().any(|rank| left.contains(rank))) {
-        return;
+/// The members of `comm` that did not begin with this process.
+fn strangers(state: &State, comm: &Comm) -> Vec<u32> {
+    let segment = state.engine.channel.segment();
+    let first = |rank: u32| segment.birth(rank).map(|birth| birth.first);
+    let mine = first(state.me());
+    let members = comm.group.members.iter().chain(&comm.peers().members);
+    members.copied().filter(|&rank| first(rank) != mine).collect()
+}
+
+/// `comm` is left for good, and with it those of its members that no other communicator connects this process to: between who was
+/// started and who started them, each side may die without the other from now on.
+pub fn leave(state: &State, comm: &Rc<Comm>) {
+    let segment = state.engine.channel.segment();
+    let others: Vec<u32> = state
+        .comms
+        .iter()
+        .filter(|(_, other)| !Rc::ptr_eq(other, comm))
+        .flat_map(|(_, other)| strangers(state, other))
+        .collect();
+    let left: Vec<u32> = strangers(state, comm)
+        .into_iter()
+        .filter(|rank| !others.contains(rank))
+        .collect();
+    if segment
+        .birth(state.me())
+        .is_some_and(|birth| left.contains(&birth.starter))
+    {
+        segment.leave(state.me(), Side::Started);
     }
-    let me = hold.me();
     for rank in left {
-        segment.part_from(rank.max(me));
+        if segment
+            .birth(rank)
+            .is_some_and(|birth| comm.group.members.contains(&birth.starter))
+        {
+            segment.leave(rank, Side::Starters);
+        }
+    }
+}
+
+/// This process ends MPI: says so if somebody may still have to read what it has sent.
+pub fn end(state: &State) {
+    if state.comms.iter().any(|(_, comm)| !strangers(state, comm).is_empty()) {
+        state.engine.channel.segment().leave(state.me(), Side::Nobody);
     }
 }
 

@@ -11,13 +11,12 @@
 #![allow(unsafe_code)]
 
 use super::{Part, Segment};
-use crate::shm::layout::{MAX_RANKS, PAGE};
+use crate::shm::layout::{Layout, MAX_RANKS, PAGE};
 use crate::shm::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::memory::{self, Mapping};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::OnceLock;
 
 /// "annex" and the version of its format.
 const MAGIC: u64 = u64::from_le_bytes(*b"annex\0\0\x01");
@@ -36,14 +35,14 @@ struct Header {
     world: AtomicU32,
     launcher: AtomicU32,
     outcome: AtomicU32,
-    apart: AtomicU32,
+    /// Sides, as bits.
+    left: AtomicU32,
 }
 
 /// An annex that this process has mapped.
 #[derive(Debug)]
 pub(super) struct Annex {
     part: Part,
-    next: OnceLock<Box<Annex>>,
 }
 
 /// What ranks that are started later are told.
@@ -72,6 +71,18 @@ pub enum Outcome {
     Over,
 }
 
+/// Who has left whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Side {
+    /// Those who were started have left their starters.
+    Started = 1,
+    /// The starters have left those whom they started.
+    Starters = 2,
+    /// One of those who were started has ended without leaving somebody.
+    Nobody = 4,
+}
+
 impl Annex {
     fn header(&self) -> &Header {
         // SAFETY: the first page is the header, all atomics.
@@ -90,7 +101,6 @@ impl Annex {
             let mapping = Mapping::part(file, start, len)?;
             Ok::<_, io::Error>(Annex {
                 part: Part { mapping, layout, start },
-                next: OnceLock::new(),
             })
         };
         let page = part(PAGE, *segment.layout())?;
@@ -99,7 +109,8 @@ impl Annex {
             header.first.load(Ordering::Acquire),
             header.count.load(Ordering::Relaxed),
         );
-        if header.magic.load(Ordering::Acquire) != MAGIC || began != first || !fits(first, count) {
+        let is_whole = header.magic.load(Ordering::Acquire) == MAGIC && header.starter.load(Ordering::Relaxed) < first;
+        if !is_whole || began != first || !fits(first, count) {
             return Err(wrong("header"));
         }
         let layout = segment.layout().annex(first, first + count);
@@ -132,19 +143,17 @@ impl Segment {
     /// # Errors
     /// What the kernel says; `InvalidData` when something is no annex.
     pub fn grow(&self) -> io::Result<()> {
-        let (mut link, mut start, mut first) = (&self.annex, &self.header().annex, self.ranks());
+        let mut first = self.known();
         loop {
-            let annex = match (link.get(), start.load(Ordering::Acquire)) {
-                (Some(annex), _) => annex,
-                (None, 0) => break,
-                (None, at) => {
-                    let annex = Box::new(Annex::map(self, at, first)?);
-                    link.get_or_init(|| annex)
-                }
-            };
+            let last = self.annexes.len();
+            let link = self.last_link();
+            let start = link.load(Ordering::Acquire);
+            if start == 0 {
+                break;
+            }
+            let annex = self.annexes.append(last, Annex::map(self, start, first)?);
             first = annex.part.layout.ranks;
             self.known.fetch_max(first, Ordering::Relaxed);
-            (link, start) = (&annex.next, &annex.header().next);
         }
         match self.header().total.load(Ordering::Acquire) > first {
             true => Err(io::Error::new(
@@ -157,12 +166,8 @@ impl Segment {
 
     #[cold]
     pub(super) fn annex_of(&self, rank: u32) -> &Part {
-        let mut link = &self.annex;
-        while let Some(annex) = link.get() {
-            if rank < annex.part.layout.ranks {
-                return &annex.part;
-            }
-            link = &annex.next;
+        if let Some(annex) = self.annexes.first(|annex| rank < annex.part.layout.ranks) {
+            return &annex.part;
         }
         panic!("the job has no rank {rank}")
     }
@@ -201,7 +206,6 @@ impl Segment {
                 layout,
                 start,
             },
-            next: OnceLock::new(),
         };
         let header = page.header();
         header.first.store(first, Ordering::Relaxed);
@@ -210,12 +214,7 @@ impl Segment {
         header.bridge.store(bridge.into(), Ordering::Relaxed);
         header.world.store(world.into(), Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
-        let mut last = &self.annex;
-        let mut link = &self.header().annex;
-        while let Some(annex) = last.get() {
-            (last, link) = (&annex.next, &annex.header().next);
-        }
-        link.store(start as u64, Ordering::Release);
+        self.last_link().store(start as u64, Ordering::Release);
         self.header().beside.fetch_add(count, Ordering::Relaxed);
         self.header().total.store(first + count, Ordering::Release);
         self.grow()?;
@@ -231,11 +230,12 @@ impl Segment {
     /// How `rank` came to life, if it was started later.
     pub fn birth(&self, rank: u32) -> Option<Birth> {
         let header = self.annex_header(rank)?;
+        let Layout { first, ranks, .. } = self.annex_of(rank).layout;
         let context = |word: &AtomicU32| word.load(Ordering::Relaxed) as u16;
         Some(Birth {
-            first: header.first.load(Ordering::Relaxed),
-            count: header.count.load(Ordering::Relaxed),
-            starter: header.starter.load(Ordering::Relaxed),
+            first,
+            count: ranks - first,
+            starter: header.starter.load(Ordering::Relaxed).min(first - 1),
             bridge: context(&header.bridge),
             world: context(&header.world),
         })
@@ -280,42 +280,64 @@ impl Segment {
 
     /// The processes that start and watch over ranks that were started later, and are not through with that.
     pub fn launchers(&self) -> Vec<i32> {
-        let mut link = &self.annex;
-        let mut launchers = Vec::new();
-        while let Some(annex) = link.get() {
-            let (header, first) = (annex.header(), annex.part.layout.first);
-            let pid = header.launcher.load(Ordering::Acquire) as i32;
-            if pid > 1 && self.outcome(first) == Outcome::Open {
-                launchers.push(pid);
-            }
-            link = &annex.next;
-        }
-        launchers
+        let open = self
+            .annexes
+            .iter()
+            .filter(|annex| self.outcome(annex.part.layout.first) == Outcome::Open);
+        let pids = open.map(|annex| annex.header().launcher.load(Ordering::Acquire) as i32);
+        pids.filter(|&pid| pid > 1).collect()
     }
 
-    /// The ranks that were started with `rank` have left those who started them (MPI_Comm_disconnect): what becomes of
-    /// the ones is no matter of the others any more.
-    pub fn part_from(&self, rank: u32) {
+    /// A side has left the other (MPI_Comm_disconnect): those who were started, of whom `rank` is one, or those who started them.
+    /// What becomes of the ones is no matter of the others any more.
+    pub fn leave(&self, rank: u32, side: Side) {
         if let Some(header) = self.annex_header(rank) {
-            header.apart.store(1, Ordering::Release);
+            header.left.fetch_or(side as u32, Ordering::AcqRel);
         }
     }
 
-    /// Whether they have.
+    /// Whether one of the two has left.
     pub fn is_apart(&self, rank: u32) -> bool {
+        self.left(rank) & (Side::Started as u32 | Side::Starters as u32) != 0
+    }
+
+    fn left(&self, rank: u32) -> u32 {
         self.annex_header(rank)
-            .is_some_and(|header| header.apart.load(Ordering::Acquire) != 0)
+            .map_or(0, |header| header.left.load(Ordering::Acquire))
+    }
+
+    /// Launcher: gives the memory of the ranks from `first` on back, which are gone, if nobody can still have to read what they
+    /// have sent.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn give_back(&self, first: u32) -> io::Result<()> {
+        let both = Side::Started as u32 | Side::Starters as u32;
+        let (Some(file), true) = (&self.file, self.left(first) == both) else {
+            return Ok(());
+        };
+        let part = self.annex_of(first);
+        let ranks = (part.layout.ranks - part.layout.first) as usize;
+        let len = part.layout.len - PAGE + ranks * self.zone;
+        memory::discard(file.as_fd(), part.start + PAGE, len)
+    }
+
+    /// Where the place of the annex behind the last one stands.
+    fn last_link(&self) -> &AtomicU64 {
+        match self
+            .annexes
+            .len()
+            .checked_sub(1)
+            .and_then(|last| self.annexes.get(last))
+        {
+            Some(annex) => &annex.header().next,
+            None => &self.header().annex,
+        }
     }
 
     fn annex_header(&self, rank: u32) -> Option<&Header> {
-        let mut link = &self.annex;
-        while let Some(annex) = link.get() {
-            if annex.part.layout.first <= rank && rank < annex.part.layout.ranks {
-                return Some(annex.header());
-            }
-            link = &annex.next;
-        }
-        None
+        let annex = self.annexes.first(|annex| rank < annex.part.layout.ranks)?;
+        (rank >= annex.part.layout.first).then(|| annex.header())
     }
 }
 
@@ -365,13 +387,38 @@ mod tests {
         other.launch(first, 77);
         assert_eq!(one.launchers(), [77]);
         assert!(!one.is_apart(first + 1));
-        other.part_from(first + 1);
+        other.leave(first + 1, Side::Nobody);
+        assert!(!one.is_apart(first));
+        other.leave(first + 1, Side::Started);
         assert!(one.is_apart(first) && !one.is_apart(0));
         assert!(one.lacks_cpus());
         other.conclude(first, Outcome::Failed);
         other.conclude(first, Outcome::Over);
         assert_eq!((one.outcome(first), one.launchers()), (Outcome::Failed, vec![]));
         assert!(!one.lacks_cpus(), "they are counted out once");
+    }
+
+    #[test]
+    fn memory_is_given_back_when_both_sides_have_left() {
+        let (one, other) = job(1);
+        let first = one.extend(2, 0, 2, 3).unwrap().first;
+        other.grow().unwrap();
+        let pid = |segment: &Segment| segment.rank(first + 1).pid.load(Ordering::Relaxed);
+        one.rank(first + 1).pid.store(9, Ordering::Relaxed);
+        for side in [Side::Started, Side::Starters] {
+            other.give_back(first).unwrap();
+            assert_eq!(pid(&one), 9);
+            one.leave(first, side);
+        }
+        other.give_back(first).unwrap();
+        assert_eq!((pid(&one), one.birth(first).unwrap().count), (0, 2));
+        let again = one.extend(1, 0, 2, 3).unwrap().first;
+        one.rank(again).pid.store(8, Ordering::Relaxed);
+        for side in [Side::Started, Side::Starters, Side::Nobody] {
+            one.leave(again, side);
+        }
+        one.give_back(again).unwrap();
+        assert_eq!(one.rank(again).pid.load(Ordering::Relaxed), 8);
     }
 
     #[test]

@@ -1,0 +1,82 @@
+/* How jobs end that have started processes (MPI-4.1 §11.10): whoever dies takes those with it that it is connected to, on either
+ * side, waiting in MPI or not; who has disconnected goes on, and mpirun ends when the last of them does. */
+#include "check.h"
+#include <signal.h>
+
+static int is(const char *one, const char *other) { return strcmp(one, other) == 0; }
+
+static void end_of_children(const char *how, MPI_Comm parent)
+{
+    int one = 1;
+    if (is(how, "child-dies") || is(how, "busy")) {
+        if (my_rank == 1)
+            raise(SIGKILL);
+        OK(MPI_Recv(&one, 1, MPI_INT, 0, 0, parent, MPI_STATUS_IGNORE));
+    }
+    if (is(how, "child-aborts")) {
+        if (my_rank == 1)
+            MPI_Abort(MPI_COMM_WORLD, 9);
+        OK(MPI_Recv(&one, 1, MPI_INT, 0, 0, parent, MPI_STATUS_IGNORE));
+    }
+    if (is(how, "child-leaves")) {
+        if (my_rank == 1)
+            _exit(0);
+        OK(MPI_Recv(&one, 1, MPI_INT, 0, 0, parent, MPI_STATUS_IGNORE));
+    }
+    if (is(how, "parent-dies") || is(how, "parent-aborts"))
+        OK(MPI_Recv(&one, 1, MPI_INT, 0, 0, parent, MPI_STATUS_IGNORE));
+    if (is(how, "apart-dies")) {
+        OK(MPI_Comm_disconnect(&parent));
+        if (my_rank == 1)
+            raise(SIGKILL);
+    }
+    if (is(how, "apart-goes-on")) {
+        OK(MPI_Comm_disconnect(&parent));
+        sleep(1);
+        if (my_rank == 1)
+            printf("the last one\n");
+    }
+    if (is(how, "unread")) {
+        /* Read when this process is gone. */
+        static char bytes[1 << 20];
+        for (int i = 0; i < 100; i++)
+            OK(MPI_Send(bytes, 1000, MPI_BYTE, 0, 5, parent));
+    }
+    MPI_Finalize();
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm parent, inter;
+    start(&argc, &argv);
+    OK(MPI_Comm_get_parent(&parent));
+    const char *how = argc > 1 ? argv[1] : "";
+    if (parent != MPI_COMM_NULL) {
+        end_of_children(how, parent);
+        return 0;
+    }
+    char *words[] = {argv[1], NULL};
+    int one = 1;
+    OK(MPI_Comm_spawn(argv[0], words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
+    if (is(how, "parent-dies") && my_rank == 0)
+        raise(SIGKILL);
+    if (is(how, "parent-aborts") && my_rank == 0)
+        MPI_Abort(MPI_COMM_WORLD, 7);
+    if (is(how, "busy"))
+        sleep(60);
+    if (is(how, "apart-dies") || is(how, "apart-goes-on")) {
+        OK(MPI_Comm_disconnect(&inter));
+        sleep(is(how, "apart-dies"));
+        printf("parent %d goes on\n", my_rank);
+        return finish();
+    }
+    if (is(how, "unread")) {
+        static char bytes[1 << 20];
+        sleep(1);
+        for (int i = 0; i < 200 && my_rank == 0; i++)
+            OK(MPI_Recv(bytes, sizeof bytes, MPI_BYTE, i % 2, 5, inter, MPI_STATUS_IGNORE));
+        return finish();
+    }
+    OK(MPI_Recv(&one, 1, MPI_INT, 1, 0, inter, MPI_STATUS_IGNORE));
+    return finish();
+}
