@@ -61,7 +61,7 @@ pub const CHAPTERS: &[Chapter] = &[
         ],
     ),
     (
-        "11 processes and sessions",
+        "11 processes, sessions, connections",
         &[
             "MPI_Init",
             "MPI_Init_thread",
@@ -72,16 +72,11 @@ pub const CHAPTERS: &[Chapter] = &[
             "MPI_Is_thread_main",
             "MPI_Session_*",
             "MPI_Info_create_env",
-            "MPI_Comm_get_parent",
-            "MPI_Comm_disconnect",
-        ],
-    ),
-    (
-        "11 new processes and connections",
-        &[
             "MPI_Comm_spawn*",
+            "MPI_Comm_get_parent",
             "MPI_Comm_accept",
             "MPI_Comm_connect",
+            "MPI_Comm_disconnect",
             "MPI_Comm_join",
             "*_port",
             "MPI_Publish_name",
