@@ -22,7 +22,7 @@ pub(super) const MADE: usize = 256 << 10;
 const PAGES_AFTER: u64 = 64;
 
 /// Parts of a ring, the least of which a message fills that may go through cells where the ring is full.
-const ASIDE: u32 = 16;
+const ASIDE: u32 = 64;
 
 /// Where ranks share CPUs and the kernel copies slowly, learning begins at so many times `NEARMPI_ONE_COPY_SHARED`.
 const SLOW_KERNEL: u64 = 32;
@@ -313,8 +313,8 @@ mod tests {
         let (mut low, _high) = channels();
         low.part = 0;
         let size = low.out[1].producer.size() as usize;
-        let mut bytes = vec![1; size / 8];
-        for (len, goes) in [(size / 8, Sent::Done), (size / 16, Sent::Later)] {
+        let mut bytes = vec![1; size / 32];
+        for (len, goes) in [(size / 32, Sent::Done), (size / 64, Sent::Later)] {
             let message = Plain(bytes.as_mut_ptr(), len);
             let (ring, cells) = (low.counters.ring, low.counters.cells);
             while low.out[1].producer.has_room(len as u32, len as u32) == Ok(true) {

@@ -50,7 +50,7 @@ pub const MAX_RANKS: u32 = 1 << 15;
 
 /// Bytes of rings that one receiver has for all its senders together, at most, in jobs of up to [`SMALL`] ranks, of up to
 /// [`LARGE`], and of more.
-const RINGS_PER_RECEIVER: (usize, usize, usize) = (576 << 10, 1 << 20, 256 << 10);
+const RINGS_PER_RECEIVER: (usize, usize, usize) = (576 << 10, 2 << 20, 256 << 10);
 /// Ranks of a job in which each pair has the largest ring.
 const SMALL: usize = 8;
 /// Most ranks of a job whose pairs have room for messages of some KiB, and shuttles.
@@ -426,7 +426,7 @@ mod tests {
             "what two ranks may fill; they touch what they use"
         );
         assert!(committed(8) <= 516 << 10);
-        assert!((9..=64).all(|ranks| committed(ranks) <= 1032 << 10));
+        assert!((9..=64).all(|ranks| committed(ranks) <= 2056 << 10));
         let all = |ranks: u32| committed(ranks) + cells_of(ranks) * CELL;
         assert!(all(256) <= 384 << 10, "a rank that has sent to all others");
     }
