@@ -5,7 +5,7 @@
 
 static int is(const char *one, const char *other) { return strcmp(one, other) == 0; }
 
-static void end_of_children(const char *how, MPI_Comm parent)
+static void end_of_children(char *program, const char *how, MPI_Comm parent)
 {
     int one = 1;
     if (is(how, "child-dies") || is(how, "busy")) {
@@ -36,6 +36,18 @@ static void end_of_children(const char *how, MPI_Comm parent)
         if (my_rank == 1)
             printf("the last one\n");
     }
+    if (is(how, "launcher-dies")) {
+        if (my_rank == 1)
+            kill(getppid(), SIGKILL);
+        OK(MPI_Recv(&one, 1, MPI_INT, 0, 0, parent, MPI_STATUS_IGNORE));
+    }
+    if (is(how, "grandchild")) {
+        char *words[] = {"apart-goes-on", NULL};
+        MPI_Comm inter;
+        OK(MPI_Comm_spawn(program, words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
+        OK(MPI_Comm_disconnect(&inter));
+        OK(MPI_Comm_disconnect(&parent));
+    }
     if (is(how, "unread")) {
         /* Read when this process is gone. */
         static char bytes[1 << 20];
@@ -52,7 +64,7 @@ int main(int argc, char **argv)
     OK(MPI_Comm_get_parent(&parent));
     const char *how = argc > 1 ? argv[1] : "";
     if (parent != MPI_COMM_NULL) {
-        end_of_children(how, parent);
+        end_of_children(argv[0], how, parent);
         return 0;
     }
     char *words[] = {argv[1], NULL};
@@ -64,7 +76,7 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 7);
     if (is(how, "busy"))
         sleep(60);
-    if (is(how, "apart-dies") || is(how, "apart-goes-on")) {
+    if (is(how, "apart-dies") || is(how, "apart-goes-on") || is(how, "grandchild")) {
         OK(MPI_Comm_disconnect(&inter));
         sleep(is(how, "apart-dies"));
         printf("parent %d goes on\n", my_rank);

@@ -17,6 +17,9 @@ int main(int argc, char **argv)
         OK(MPI_Error_class(my_rank ? MPI_ERR_SPAWN : codes[1], &class));
         CHECK(class == MPI_ERR_SPAWN, "code %d", codes[1]);
     }
+    /* Whoever watches over them may die, too. */
+    char *words[] = {"-c", "kill -9 $PPID; sleep 9", NULL};
+    FAILS(MPI_ERR_SPAWN, MPI_Comm_spawn("/bin/sh", words, 2, info, 0, MPI_COMM_WORLD, &inter, codes));
     OK(MPI_Info_set(info, "wdir", "/no-such-folder"));
     FAILS(MPI_ERR_SPAWN, MPI_Comm_spawn("/bin/true", MPI_ARGV_NULL, 1, info, 0, MPI_COMM_WORLD, &inter, codes));
     OK(MPI_Info_set(info, "wdir", "/"));

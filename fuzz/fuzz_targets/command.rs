@@ -3,6 +3,8 @@
 #![no_main]
 #![allow(dead_code, missing_docs)]
 
+#[path = "../../src/bin/mpirun/annex.rs"]
+mod annex;
 #[path = "../../src/bin/mpirun/arguments.rs"]
 mod arguments;
 #[path = "../../src/bin/mpirun/auto.rs"]
@@ -65,7 +67,7 @@ fuzz_target!(|input: &[u8]| {
                 .map(|word| OsStr::from_bytes(word).into())
                 .collect();
             let read = |_: &str| String::from_utf8(file.to_vec()).map_err(|why| why.to_string());
-            match arguments::parse(words, &read, "box") {
+            match arguments::parse(words, ":", &read, "box") {
                 Ok(arguments::Request::Run(job)) => {
                     assert!(!job.apps.is_empty() && job.apps.iter().all(|app| !app.program.is_empty()));
                 }

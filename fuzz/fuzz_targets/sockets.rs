@@ -25,7 +25,7 @@ fuzz_target!(|input: &[u8]| {
 
 /// Two ranks whose lines these are, in turn.
 fn serve(bytes: &[u8]) {
-    let mut server = Server::new("kvs".into(), vec![0, 1]);
+    let mut server = Server::new("kvs".into(), vec![0, 1], None);
     let mut lines = [Lines::default(), Lines::default()];
     for (index, piece) in bytes.chunks(37).enumerate() {
         let rank = index % 2;

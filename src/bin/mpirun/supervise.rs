@@ -307,7 +307,7 @@ impl Watch<'_> {
 
     fn reap(&mut self) {
         while let Ok(Some((pid, end))) = os::reap() {
-            // Others are adopted orphans, of which nobody asks how they ended.
+            // Others are adopted orphans: launchers of ranks that were started later, and what nobody asks about.
             let rank = (0..self.ends.len()).find(|&r| self.started.ranks[r].pid == pid && self.ends[r].is_none());
             if let Some(rank) = rank {
                 self.listen(rank);
@@ -316,7 +316,22 @@ impl Watch<'_> {
                     profile.ended(rank);
                 }
                 self.judge(rank, end);
+            } else {
+                self.lost(pid);
             }
+        }
+    }
+
+    /// An orphan has ended. If that watched over ranks that were started later, and has not said how they ended, they died with it.
+    fn lost(&mut self, pid: i32) {
+        let segment = &self.started.segment;
+        let _ = segment.grow();
+        let Some(first) = segment.ranks_of(pid) else { return };
+        let counted_on = !segment.is_apart(first) && segment.life(first) != Life::Absent;
+        segment.conclude(first, Outcome::Failed);
+        if counted_on && self.ending.is_none() {
+            eprintln!("mpirun: what watched over the ranks that were started later is dead; ending the job");
+            self.end_job(1, libc::SIGTERM);
         }
     }
 
@@ -390,13 +405,14 @@ impl Watch<'_> {
         (0..self.ends.len()).all(|rank| self.stage(rank) != Life::Absent)
     }
 
-    /// Whether processes that ranks have started (MPI_Comm_spawn) are still running, and may go on.
+    /// Whether processes that ranks have started (MPI_Comm_spawn) are still running, and may go on: their launchers are our
+    /// children.
     fn has_guests(&self) -> bool {
         let segment = &self.started.segment;
         // What cannot be mapped cannot be waited for.
         let _ = segment.grow();
-        let is_alive = |pid: &i32| std::path::Path::new(&format!("/proc/{pid}")).exists();
-        self.host.is_none() && self.ending.is_none() && segment.launchers().iter().any(is_alive)
+        let launchers = segment.launchers();
+        self.ending.is_none() && !launchers.is_empty() && children().iter().any(|pid| launchers.contains(pid))
     }
 
     /// Where `rank` stands: nearmpi says so in the segment, other libraries over PMI.

@@ -25,9 +25,13 @@ use crate::shm::segment::annex::{Birth, Outcome, Side};
 use crate::shm::segment::{Life, Segment};
 use std::io;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// What stands before the numbers in a port's name.
 const PORT: &str = "nearmpi";
+
+/// How often a rank that waits for processes to start looks whether their launcher lives.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A port of this process.
 #[derive(Debug)]
@@ -44,10 +48,13 @@ impl Hold<'_> {
     #[cold]
     pub fn meet_all(&mut self) -> Result<()> {
         if let Err(error) = self.engine.channel.segment().grow() {
-            fail!(
-                Intern,
-                "cannot map the memory of ranks that were started later: {error}"
-            );
+            match error.kind() {
+                io::ErrorKind::InvalidData => fail!(Intern, "shared memory holds junk: {error}"),
+                _ => fail!(
+                    Intern,
+                    "cannot map the memory of ranks that were started later: {error}"
+                ),
+            }
         }
         self.engine.grow();
         Ok(())
@@ -134,9 +141,15 @@ fn bring_up(
         return Err(error);
     }
     let ranks = born.first..born.first + count;
-    let mut outcome = Outcome::Open;
+    let (mut outcome, mut looked) = (Outcome::Open, Instant::now());
     hold.wait_until(None, |_| {
         outcome = segment.outcome(born.first);
+        if looked.elapsed() > LOOK {
+            looked = Instant::now();
+            if segment.has_lost_launcher(born.first) {
+                segment.conclude(born.first, Outcome::Failed);
+            }
+        }
         let have_come = ranks.clone().all(|rank| segment.life(rank) != Life::Absent);
         Ok(outcome != Outcome::Open || have_come)
     })?;
@@ -336,8 +349,8 @@ fn tell(hold: &mut Hold, comm: &Rc<Comm>, to: u32, bridge: u16) -> Result<()> {
 /// What `swap` says; `Comm`: the other end is this process itself.
 pub fn join_over(hold: &mut Hold, mut swap: impl FnMut(u64) -> Result<u64>) -> Result<Option<Comm>> {
     let (job, me) = (hold.engine.channel.segment().number(), hold.me());
-    let theirs = swap(job)?;
-    let peer = swap(me.into())?;
+    let theirs = hold.released(|| swap(job))?;
+    let peer = hold.released(|| swap(me.into()))?;
     let (same, peer) = (theirs == job, u32::try_from(peer).unwrap_or(u32::MAX));
     hold.meet_all()?;
     if !same || peer >= hold.engine.channel.segment().known() {
@@ -350,7 +363,8 @@ pub fn join_over(hold: &mut Hold, mut swap: impl FnMut(u64) -> Result<u64>) -> R
         true => hold.claim_context(2).unwrap_or(NONE),
         false => NONE,
     };
-    let told = u16::try_from(swap(claimed.into())?).unwrap_or(NONE);
+    let told = hold.released(|| swap(claimed.into()))?;
+    let told = u16::try_from(told).unwrap_or(NONE);
     let bridge = known(if me < peer { claimed } else { told })?;
     let own = hold.own.clone();
     join(hold, &own, 0, Ok((bridge, peer))).map(Some)

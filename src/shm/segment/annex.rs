@@ -17,6 +17,7 @@ use crate::sys::memory::{self, Mapping};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 
 /// "annex" and the version of its format.
 const MAGIC: u64 = u64::from_le_bytes(*b"annex\0\0\x01");
@@ -288,6 +289,23 @@ impl Segment {
         pids.filter(|&pid| pid > 1).collect()
     }
 
+    /// Whether the launcher of the ranks from `first` on has died without a word.
+    pub fn has_lost_launcher(&self, first: u32) -> bool {
+        let pid = self
+            .annex_header(first)
+            .map_or(0, |header| header.launcher.load(Ordering::Acquire));
+        let is_gone = || !Path::new(&format!("/proc/{pid}")).exists();
+        pid > 1 && is_gone() && self.outcome(first) == Outcome::Open
+    }
+
+    /// The first of the ranks that `pid` watches over, if it is a launcher that is not through with that.
+    pub fn ranks_of(&self, pid: i32) -> Option<u32> {
+        let mut firsts = self.annexes.iter().map(|annex| (annex, annex.part.layout.first));
+        let is_its = |annex: &Annex| annex.header().launcher.load(Ordering::Acquire) as i32 == pid;
+        let found = firsts.find(|&(annex, first)| is_its(annex) && self.outcome(first) == Outcome::Open);
+        found.map(|(_, first)| first)
+    }
+
     /// A side has left the other (MPI_Comm_disconnect): those who were started, of whom `rank` is one, or those who started them.
     /// What becomes of the ones is no matter of the others any more.
     pub fn leave(&self, rank: u32, side: Side) {
@@ -384,8 +402,15 @@ mod tests {
         let first = one.extend(2, 0, 2, 3).unwrap().first;
         other.grow().unwrap();
         assert_eq!((one.outcome(first), one.launchers()), (Outcome::Open, vec![]));
-        other.launch(first, 77);
-        assert_eq!(one.launchers(), [77]);
+        assert!(!one.has_lost_launcher(first));
+        other.launch(first, i32::MAX);
+        assert_eq!(
+            (one.launchers(), one.ranks_of(i32::MAX), one.ranks_of(77)),
+            (vec![i32::MAX], Some(first), None)
+        );
+        assert!(one.has_lost_launcher(first));
+        other.launch(first, std::process::id() as i32);
+        assert!(!one.has_lost_launcher(first));
         assert!(!one.is_apart(first + 1));
         other.leave(first + 1, Side::Nobody);
         assert!(!one.is_apart(first));
