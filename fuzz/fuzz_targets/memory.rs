@@ -150,7 +150,7 @@ fuzz_target!(|input: &[u8]| {
                 }
             }
             7 => {
-                let views = view::look(&CALLS, &job.segment, |_| (None, false));
+                let views = view::look(&CALLS, &job.segment, 0..job.segment.ranks(), |_| (None, false));
                 assert!(!report::lines(&views, region & 1 == 0).is_empty());
                 let _ = (job.segment.is_damaged(), job.segment.aborted(), job.segment.events());
             }

@@ -29,18 +29,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl<B: Bytes> Channel<B> {
-    /// Leaves those who came later and are gone out of what is looked at for messages.
-    fn leave_out(&mut self) {
-        let (me, segment) = (self.me, self.segment.clone());
-        while let Some(birth) = segment.birth(self.gone)
-            && segment.outcome(birth.first) != Outcome::Open
-            && (birth.first..birth.first + birth.count).all(|rank| rank != me && !self.has_next(rank))
-        {
-            self.gone += birth.count;
-        }
-        self.next = 0;
-    }
-
     /// Joins the job of `segment` as rank `me`; once per rank and job.
     pub fn join(segment: Arc<Segment>, me: u32, mut settings: Settings) -> Channel<B> {
         if segment.oversubscribed() {
@@ -149,6 +137,18 @@ impl<B: Bytes> Channel<B> {
         self.reach.resize(all, Reach::Unknown);
         self.homes.grow(ranks);
         self.leave_out();
+    }
+
+    /// Leaves those who came later and are gone out of what is looked at for messages.
+    fn leave_out(&mut self) {
+        let (me, segment) = (self.me, self.segment.clone());
+        while let Some(birth) = segment.birth(self.gone)
+            && segment.outcome(birth.first) != Outcome::Open
+            && (birth.first..birth.first + birth.count).all(|rank| rank != me && !self.has_next(rank))
+        {
+            self.gone += birth.count;
+        }
+        self.next = 0;
     }
 }
 

@@ -200,8 +200,7 @@ impl Watch<'_> {
         view::look(
             &self.calls,
             &self.started.segment,
-            self.started.first,
-            self.ends.len(),
+            self.place(0)..self.place(self.ends.len()),
             process,
         )
     }

@@ -8,6 +8,7 @@ use mpi::shm::waiting::{Account, Item, Near};
 use mpi::sys::clock;
 use std::collections::HashMap;
 use std::fs;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Names of the functions of MPI, by number.
@@ -45,30 +46,29 @@ impl Calls {
     }
 }
 
-/// `count` ranks of `segment`, from rank `first` of the job on; `process` gives the process of each, if the caller knows it, and whether it is gone.
+/// Those `ranks` of `segment`, numbered from 0 on; `process` gives the process of each, if the caller knows it, and whether it is gone.
 pub fn look(
     calls: &Calls,
     segment: &Segment,
-    first: u32,
-    count: usize,
+    ranks: Range<u32>,
     process: impl Fn(u32) -> (Option<u32>, bool),
 ) -> Vec<View> {
     let view = |rank| {
-        let block = segment.rank(first + rank);
+        let block = segment.rank(ranks.start + rank);
         let activity = block.doing.read();
         let (pid, is_gone) = process(rank);
         let own = block.pid.load(std::sync::atomic::Ordering::Relaxed);
         View {
             rank,
             pid: pid.unwrap_or(own),
-            life: segment.life(first + rank),
+            life: segment.life(ranks.start + rank),
             is_gone,
             call: calls.of(&activity),
             activity,
             account: block.waiting.read(),
         }
     };
-    (0..count as u32).map(view).collect()
+    (0..ranks.end - ranks.start).map(view).collect()
 }
 
 impl View {
