@@ -489,12 +489,22 @@ fn scan(hold: &Hold, comm: &Rc<Comm>, send: Triple, recvbuf: *mut c_void, op: MP
 }
 
 fn root(comm: &Comm, root: c_int) -> Result<Root> {
-    let ranks = comm.peers().size();
     match root {
         MPI_ROOT if comm.is_inter() => Ok(Root::Here),
         MPI_PROC_NULL if comm.is_inter() => Ok(Root::Beside),
-        _ if (0..ranks as c_int).contains(&root) => Ok(Root::Rank(root as u32)),
-        _ => fail!(Root, "the root is {root} but must be a rank from 0 to {}", ranks - 1),
+        _ => root_rank(comm, root).map(Root::Rank),
+    }
+}
+
+/// A root that is a rank of `comm`, or of the remote group.
+///
+/// # Errors
+/// `Root`: it is none.
+pub fn root_rank(comm: &Comm, root: c_int) -> Result<u32> {
+    let ranks = comm.peers().size();
+    match (0..ranks as c_int).contains(&root) {
+        true => Ok(root as u32),
+        false => fail!(Root, "the root is {root} but must be a rank from 0 to {}", ranks - 1),
     }
 }
 

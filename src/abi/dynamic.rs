@@ -5,6 +5,7 @@
 //! Processes that are started later, ports, and published names (MPI-4.1 §11.8, §11.9).
 #![allow(unsafe_code)]
 
+use super::coll::root_rank;
 use super::comm::{give_comm, new_comm};
 use super::constants::*;
 use super::edge::*;
@@ -120,7 +121,7 @@ fn start(
     programs: impl FnOnce() -> Result<Vec<Program>>,
 ) -> Result<()> {
     comm.intra()?;
-    let root = root_of(comm, root)?;
+    let root = root_rank(comm, root)?;
     let out = new_comm(intercomm, "intercomm")?;
     let mut wanted = 0;
     let new = dynamic::spawn(hold, comm, root, |hold| {
@@ -145,20 +146,9 @@ fn start(
     Ok(())
 }
 
-fn root_of(comm: &Comm, root: c_int) -> Result<u32> {
-    match u32::try_from(root) {
-        Ok(root) if root < comm.size() => Ok(root),
-        _ => fail!(
-            Root,
-            "root is {root}, which is no rank of a communicator of {} processes",
-            comm.size()
-        ),
-    }
-}
-
 /// Starts processes, and joins them to this group by an intercommunicator, when all are in MPI_Init. MPI-4.1 §11.8.2.
 ///
-/// mpirun starts them, with `wdir`, `path` and `host` of `info`; if one does not start, none does, and the class is
+/// mpirun starts them, with `wdir`, `path`, `host` and `hostfile` of `info`; if one does not start, none does, and the class is
 /// `MPI_ERR_SPAWN`.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
@@ -244,46 +234,37 @@ pub unsafe extern "C" fn MPI_Close_port(port_name: *const c_char) -> c_int {
     })
 }
 
-/// Waits for a group to connect at a port that `root` has opened. MPI-4.1 §11.9.2.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_accept(
-    port_name: *const c_char,
-    info: MPI_Info,
-    root: c_int,
-    comm: MPI_Comm,
-    newcomm: *mut MPI_Comm,
-) -> c_int {
-    on_comm("MPI_Comm_accept", comm, |hold, comm| {
-        comm.intra()?;
-        hints(info)?;
-        let root = root_of(comm, root)?;
-        let out = new_comm(newcomm, "newcomm")?;
-        let new = dynamic::accept(hold, comm, root, || string(port_name, "port_name"))?;
-        *out = give_comm(hold, Rc::new(new))?;
-        Ok(())
-    })
+/// Makes the two functions that join groups at a port, by what their roots do to find each other.
+macro_rules! at_port {
+    ($($(#[$doc:meta])* $name:ident = $find:path;)*) => {$(
+        $(#[$doc])*
+        #[apply(mpi_function!)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            port_name: *const c_char,
+            info: MPI_Info,
+            root: c_int,
+            comm: MPI_Comm,
+            newcomm: *mut MPI_Comm,
+        ) -> c_int {
+            on_comm(stringify!($name), comm, |hold, comm| {
+                comm.intra()?;
+                hints(info)?;
+                let root = root_rank(comm, root)?;
+                let out = new_comm(newcomm, "newcomm")?;
+                let new = dynamic::meet(hold, comm, root, |hold| $find(hold, &string(port_name, "port_name")?))?;
+                *out = give_comm(hold, Rc::new(new))?;
+                Ok(())
+            })
+        }
+    )*};
 }
 
-/// Connects to the group that accepts at a port. MPI-4.1 §11.9.3.
-#[apply(mpi_function!)]
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_connect(
-    port_name: *const c_char,
-    info: MPI_Info,
-    root: c_int,
-    comm: MPI_Comm,
-    newcomm: *mut MPI_Comm,
-) -> c_int {
-    on_comm("MPI_Comm_connect", comm, |hold, comm| {
-        comm.intra()?;
-        hints(info)?;
-        let root = root_of(comm, root)?;
-        let out = new_comm(newcomm, "newcomm")?;
-        let new = dynamic::connect(hold, comm, root, || string(port_name, "port_name"))?;
-        *out = give_comm(hold, Rc::new(new))?;
-        Ok(())
-    })
+at_port! {
+    /// Waits for a group to connect at a port that `root` has opened. MPI-4.1 §11.9.2.
+    MPI_Comm_accept = dynamic::accept;
+    /// Connects to the group that accepts at a port. MPI-4.1 §11.9.3.
+    MPI_Comm_connect = dynamic::connect;
 }
 
 /// Joins this process to the one at the other end of socket `fd`; `MPI_COMM_NULL` if that is of another job. MPI-4.1 §11.9.6.

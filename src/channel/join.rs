@@ -187,3 +187,60 @@ unsafe fn ends<B>(
     };
     (out, ring)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::joint::tests::Plain;
+    use super::super::{Arrival, outgoing::Sent};
+    use super::*;
+    use crate::shm::segment;
+    use std::os::fd::AsFd;
+
+    /// What `receiver` gets from `from`: one message of this length.
+    fn gets(receiver: &mut Channel<Plain>, from: u32) -> usize {
+        let Some(Arrival::Message { from: sender, len, .. }) = receiver.poll(None).unwrap() else {
+            panic!("nothing has come from rank {from}");
+        };
+        receiver.consume(sender);
+        assert_eq!(sender, from);
+        len
+    }
+
+    #[test]
+    fn who_comes_later_is_met_and_looked_at_until_it_is_gone_and_nothing_of_it_is_left() {
+        let file = segment::create(1, 4).unwrap();
+        let join = |rank| {
+            let segment = Arc::new(Segment::attach(file.as_fd()).unwrap());
+            Channel::<Plain>::join(segment, rank, Settings::read(|_| None).unwrap())
+        };
+        let mut bytes = [7u8; 300];
+        let message = Plain(bytes.as_mut_ptr(), bytes.len());
+        let mut old = join(0);
+        let count = |channel: &Channel<Plain>| (channel.out.len(), channel.rings.len(), channel.gone);
+        for first in [1, 3] {
+            old.segment.extend(2, 0, 2, 3).unwrap();
+            old.grow();
+            let mut new = [first, first + 1].map(join);
+            for (index, new) in new.iter_mut().enumerate() {
+                let rank = first + index as u32;
+                assert_eq!(new.send(0, 5, &message, 0), Ok(Sent::Done));
+                assert_eq!(gets(&mut old, rank), 300);
+                assert_eq!(old.send(rank, 5, &message, 0), Ok(Sent::Done));
+                assert_eq!(gets(new, 0), 300);
+            }
+            assert_eq!(new[1].send(0, 5, &message, 0), Ok(Sent::Done));
+            old.segment.conclude(first, Outcome::Over);
+            old.grow();
+            assert_eq!(
+                count(&old),
+                (first as usize + 2, first as usize + 2, first),
+                "something is left to read"
+            );
+            assert_eq!(gets(&mut old, first + 1), 300);
+            old.grow();
+            assert_eq!(count(&old).2, first + 2);
+            assert!(old.poll(None).unwrap().is_none());
+        }
+        assert_eq!(count(&join(4)).2, 3, "a rank never leaves itself out");
+    }
+}

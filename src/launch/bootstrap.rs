@@ -279,9 +279,9 @@ fn join_mpirun(env: Lookup, rank: u32, size: u32, memory: i32, socket: Option<i3
     })
 }
 
-/// The launcher's own descriptor of the memory file; the kernel lets the same user only.
-fn reopen(launcher: i32, memory: i32) -> Option<OwnedFd> {
-    let path = format!("/proc/{launcher}/fd/{memory}");
+/// Another process's own descriptor of the memory file; the kernel lets the same user only.
+pub fn reopen(pid: i32, memory: i32) -> Option<OwnedFd> {
+    let path = format!("/proc/{pid}/fd/{memory}");
     let file = File::options().read(true).write(true).open(path).ok()?;
     is_memory_file(file.as_fd()).then(|| file.into())
 }

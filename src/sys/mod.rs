@@ -16,6 +16,7 @@ pub mod heap;
 pub mod host;
 pub mod memory;
 pub mod pages;
+pub mod process;
 pub mod selection;
 pub mod topology;
 pub mod tuned;

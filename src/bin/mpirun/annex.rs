@@ -5,13 +5,12 @@
 
 use crate::os;
 use crate::start::Failure;
+use mpi::launch::bootstrap;
 use mpi::launch::spawn::{ANNEX, Annex};
 use mpi::shm::segment::annex::Outcome;
 use mpi::shm::segment::{Life, Segment};
-use mpi::sys::cpu;
-use std::fs::File;
+use mpi::sys::{cpu, process};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 
 /// The job that is to have more ranks.
 pub struct Host {
@@ -35,17 +34,11 @@ pub fn asked() -> Result<Option<Host>, Failure> {
         return Ok(None);
     };
     let annex = Annex::parse(&text).map_err(Failure::new)?;
-    let file = format!("/proc/{}/fd/{}", annex.pid, annex.file);
-    let wrong = |error| Failure::new(format!("cannot use the job's memory {file}: {error}"));
-    let memory: OwnedFd = File::options()
-        .read(true)
-        .write(true)
-        .open(&file)
-        .map_err(wrong)?
-        .into();
-    let segment = Segment::attach(memory.as_fd()).map_err(wrong)?;
+    let wrong = |why: &str| Failure::new(format!("cannot use the job's memory, {ANNEX}={text:?}: {why}"));
+    let memory = bootstrap::reopen(annex.pid, annex.file).ok_or_else(|| wrong("no such file"))?;
+    let segment = Segment::attach(memory.as_fd()).map_err(|error| wrong(&error.to_string()))?;
     let birth = segment.birth(annex.first).filter(|birth| birth.first == annex.first);
-    let birth = birth.ok_or_else(|| Failure::new(format!("{ANNEX}={text:?}: no ranks begin there")))?;
+    let birth = birth.ok_or_else(|| wrong("no ranks begin there"))?;
     // The rank that asked may be bound to a CPU of its own.
     cpu::bind(&cpu::mask(annex.launcher));
     Ok(Some(Host {
@@ -71,8 +64,8 @@ impl Host {
     /// Whether the rank that asked has died and these ranks still count on it.
     pub fn is_forsaken(&self) -> bool {
         let (pid, rank) = self.starter;
-        let is_gone = || !Path::new(&format!("/proc/{pid}")).exists();
-        self.segment.life(rank) == Life::Attached && !self.segment.is_apart(self.first) && is_gone()
+        let counts_on_it = self.segment.life(rank) == Life::Attached && !self.segment.is_apart(self.first);
+        counts_on_it && !process::is_alive(pid)
     }
 
     /// Tells the job how it ended.

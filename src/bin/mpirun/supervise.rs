@@ -410,8 +410,8 @@ impl Watch<'_> {
         let segment = &self.started.segment;
         // What cannot be mapped cannot be waited for.
         let _ = segment.grow();
-        let launchers = segment.launchers();
-        self.ending.is_none() && !launchers.is_empty() && children().iter().any(|pid| launchers.contains(pid))
+        let may_be = self.ending.is_none() && segment.known() > segment.ranks();
+        may_be && children().into_iter().any(|pid| segment.ranks_of(pid).is_some())
     }
 
     /// Where `rank` stands: nearmpi says so in the segment, other libraries over PMI.

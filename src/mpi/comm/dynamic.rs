@@ -10,7 +10,7 @@
 //!
 //! Jobs that were started apart share no memory and cannot be joined.
 
-use super::create::known;
+use super::create::{known, send_bytes};
 use super::{Comm, Plane, inter};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
@@ -18,11 +18,12 @@ use crate::mpi::coll::bcast_bytes;
 use crate::mpi::context::{Context, NONE};
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::group::Group;
-use crate::mpi::pt2pt::{self, Mode};
+use crate::mpi::pt2pt;
 use crate::mpi::status::ANY_SOURCE;
 use crate::mpi::world::{Hold, State};
 use crate::shm::segment::annex::{Birth, Outcome, Side};
 use crate::shm::segment::{Life, Segment};
+use crate::sys::process;
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -146,7 +147,7 @@ fn bring_up(
         outcome = segment.outcome(born.first);
         if looked.elapsed() > LOOK {
             looked = Instant::now();
-            if segment.has_lost_launcher(born.first) {
+            if segment.launcher(born.first).is_some_and(|pid| !process::is_alive(pid)) {
                 segment.conclude(born.first, Outcome::Failed);
             }
         }
@@ -280,20 +281,29 @@ fn port(state: &State, name: &str) -> Result<(u32, u16)> {
     }
 }
 
-/// Accepts a connection at the port `name` of `root`. Collective; the name matters there. MPI-4.1 §11.9.2.
+/// Joins the groups of two roots that find each other: `find` says on which bridge, and with which rank of the job. Collective;
+/// only `root` calls it, and its error makes this fail everywhere. MPI-4.1 §11.9.2, §11.9.3.
 ///
 /// # Errors
-/// `Port`: `root` has no such port open. As [`inter::create`].
-pub fn accept(hold: &mut Hold, comm: &Rc<Comm>, root: u32, name: impl FnOnce() -> Result<String>) -> Result<Comm> {
+/// What `find` says; `Port` elsewhere then. As [`inter::create`].
+pub fn meet(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    root: u32,
+    find: impl FnOnce(&mut Hold) -> Result<(u16, u32)>,
+) -> Result<Comm> {
     let remote = match comm.rank == root {
-        true => name().and_then(|name| hear(hold, &name)),
+        true => find(hold),
         false => Err(elsewhere(root)),
     };
     join(hold, comm, root, remote)
 }
 
-/// Waits at the port `name` of this process for somebody to connect: the bridge, and who it is.
-fn hear(hold: &mut Hold, name: &str) -> Result<(u16, u32)> {
+/// Waits at the port `name` of this process for somebody to connect: for [`meet`].
+///
+/// # Errors
+/// `Port`: it has no such port open.
+pub fn accept(hold: &mut Hold, name: &str) -> Result<(u16, u32)> {
     let Some(port) = hold.ports.iter().find(|port| port.name == name) else {
         fail!(Port, "this process has no port {name:?} open");
     };
@@ -302,44 +312,28 @@ fn hear(hold: &mut Hold, name: &str) -> Result<(u16, u32)> {
     let comm = hold.bridge(context);
     let mut number = NONE.to_ne_bytes();
     let buffer = Buffer::bytes(number.as_mut_ptr(), number.len());
-    let heard = pt2pt::recv(hold, &comm, Plane::PointToPoint, buffer, ANY_SOURCE, 0);
+    let heard = pt2pt::recv(hold, &comm, Plane::Collective, buffer, ANY_SOURCE, 0);
     comm.context.cell().set(NONE);
     let who = heard?.source;
     Ok((known(u16::from_ne_bytes(number))?, who as u32))
-}
-
-/// Connects to the port `name`. Collective; the name matters at `root`. MPI-4.1 §11.9.3.
-///
-/// # Errors
-/// `Port`: there is no such port in this job. As [`inter::create`].
-pub fn connect(hold: &mut Hold, comm: &Rc<Comm>, root: u32, name: impl FnOnce() -> Result<String>) -> Result<Comm> {
-    let remote = match comm.rank == root {
-        true => name().and_then(|name| call(hold, &name)),
-        false => Err(elsewhere(root)),
-    };
-    join(hold, comm, root, remote)
 }
 
 fn elsewhere(root: u32) -> Error {
     Error::new(Class::Port, format!("rank {root}, the root, could not connect"))
 }
 
-/// Tells the owner of the port `name` which bridge this process has claimed.
-fn call(hold: &mut Hold, name: &str) -> Result<(u16, u32)> {
+/// Tells the owner of the port `name` which bridge this process has claimed: for [`meet`].
+///
+/// # Errors
+/// `Port`: there is no such port in this job.
+pub fn connect(hold: &mut Hold, name: &str) -> Result<(u16, u32)> {
     hold.meet_all()?;
     let (owner, context) = port(hold, name)?;
     let bridge = known(hold.claim_context(2)?)?;
     let comm = hold.bridge(context);
-    let told = tell(hold, &comm, owner, bridge);
+    let told = send_bytes(hold, &comm, owner, 0, &bridge.to_ne_bytes());
     comm.context.cell().set(NONE);
     told.map(|()| (bridge, owner))
-}
-
-fn tell(hold: &mut Hold, comm: &Rc<Comm>, to: u32, bridge: u16) -> Result<()> {
-    let number = bridge.to_ne_bytes();
-    let buffer = Buffer::bytes(number.as_ptr().cast_mut(), number.len());
-    let sent = pt2pt::isend(hold, comm, Plane::PointToPoint, buffer, to, 0, Mode::Standard)?;
-    pt2pt::wait(hold, sent).map(drop)
 }
 
 /// Joins this process and the one at the other end of a connection, with which `swap` exchanges eight bytes. `None` if that

@@ -17,7 +17,6 @@ use crate::sys::memory::{self, Mapping};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::Path;
 
 /// "annex" and the version of its format.
 const MAGIC: u64 = u64::from_le_bytes(*b"annex\0\0\x01");
@@ -167,10 +166,16 @@ impl Segment {
 
     #[cold]
     pub(super) fn annex_of(&self, rank: u32) -> &Part {
-        if let Some(annex) = self.annexes.first(|annex| rank < annex.part.layout.ranks) {
-            return &annex.part;
+        match self.annex(rank) {
+            Some(annex) => &annex.part,
+            None => panic!("the job has no rank {rank}"),
         }
-        panic!("the job has no rank {rank}")
+    }
+
+    /// The annex that has `rank`, if one has.
+    fn annex(&self, rank: u32) -> Option<&Annex> {
+        let annex = self.annexes.first(|annex| rank < annex.part.layout.ranks);
+        annex.filter(|annex| rank >= annex.part.layout.first)
     }
 
     /// Makes room for `count` more ranks, which rank `starter` will have started; `bridge` and `world` are contexts for them.
@@ -230,8 +235,9 @@ impl Segment {
 
     /// How `rank` came to life, if it was started later.
     pub fn birth(&self, rank: u32) -> Option<Birth> {
-        let header = self.annex_header(rank)?;
-        let Layout { first, ranks, .. } = self.annex_of(rank).layout;
+        let annex = self.annex(rank)?;
+        let header = annex.header();
+        let Layout { first, ranks, .. } = annex.part.layout;
         let context = |word: &AtomicU32| word.load(Ordering::Relaxed) as u16;
         Some(Birth {
             first,
@@ -244,22 +250,21 @@ impl Segment {
 
     /// Launcher: it is process `pid` that starts the ranks from `first` on, and watches over them.
     pub fn launch(&self, first: u32, pid: i32) {
-        if let Some(header) = self.annex_header(first) {
-            header.launcher.store(pid as u32, Ordering::Release);
+        if let Some(annex) = self.annex(first) {
+            annex.header().launcher.store(pid as u32, Ordering::Release);
         }
     }
 
     /// Launcher: how it ended for the ranks from `first` on, which is said once. Wakes who started them.
     pub fn conclude(&self, first: u32, outcome: Outcome) {
-        let Some(header) = self.annex_header(first) else { return };
+        let Some(annex) = self.annex(first) else { return };
+        let (header, Layout { first, ranks, .. }) = (annex.header(), annex.part.layout);
         let open = Outcome::Open as u32;
         let told = header
             .outcome
             .compare_exchange(open, outcome as u32, Ordering::AcqRel, Ordering::Relaxed);
         if told.is_ok() {
-            self.header()
-                .beside
-                .fetch_sub(header.count.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.header().beside.fetch_sub(ranks - first, Ordering::Relaxed);
         }
         let starter = header.starter.load(Ordering::Relaxed);
         if starter < self.known() {
@@ -270,8 +275,8 @@ impl Segment {
     /// How it stands with the ranks from `first` on.
     pub fn outcome(&self, first: u32) -> Outcome {
         match self
-            .annex_header(first)
-            .map(|header| header.outcome.load(Ordering::Acquire))
+            .annex(first)
+            .map(|annex| annex.header().outcome.load(Ordering::Acquire))
         {
             Some(0) => Outcome::Open,
             Some(1) => Outcome::Failed,
@@ -279,38 +284,23 @@ impl Segment {
         }
     }
 
-    /// The processes that start and watch over ranks that were started later, and are not through with that.
-    pub fn launchers(&self) -> Vec<i32> {
-        let open = self
-            .annexes
-            .iter()
-            .filter(|annex| self.outcome(annex.part.layout.first) == Outcome::Open);
-        let pids = open.map(|annex| annex.header().launcher.load(Ordering::Acquire) as i32);
-        pids.filter(|&pid| pid > 1).collect()
+    /// The process that watches over the ranks from `first` on, unless it is through with that, or not known yet.
+    pub fn launcher(&self, first: u32) -> Option<i32> {
+        let pid = self.annex(first)?.header().launcher.load(Ordering::Acquire) as i32;
+        (pid > 1 && self.outcome(first) == Outcome::Open).then_some(pid)
     }
 
-    /// Whether the launcher of the ranks from `first` on has died without a word.
-    pub fn has_lost_launcher(&self, first: u32) -> bool {
-        let pid = self
-            .annex_header(first)
-            .map_or(0, |header| header.launcher.load(Ordering::Acquire));
-        let is_gone = || !Path::new(&format!("/proc/{pid}")).exists();
-        pid > 1 && is_gone() && self.outcome(first) == Outcome::Open
-    }
-
-    /// The first of the ranks that `pid` watches over, if it is a launcher that is not through with that.
+    /// The first of the ranks that process `pid` watches over, if it is such a launcher.
     pub fn ranks_of(&self, pid: i32) -> Option<u32> {
-        let mut firsts = self.annexes.iter().map(|annex| (annex, annex.part.layout.first));
-        let is_its = |annex: &Annex| annex.header().launcher.load(Ordering::Acquire) as i32 == pid;
-        let found = firsts.find(|&(annex, first)| is_its(annex) && self.outcome(first) == Outcome::Open);
-        found.map(|(_, first)| first)
+        let mut firsts = self.annexes.iter().map(|annex| annex.part.layout.first);
+        firsts.find(|&first| self.launcher(first) == Some(pid))
     }
 
     /// A side has left the other (MPI_Comm_disconnect): those who were started, of whom `rank` is one, or those who started them.
     /// What becomes of the ones is no matter of the others any more.
     pub fn leave(&self, rank: u32, side: Side) {
-        if let Some(header) = self.annex_header(rank) {
-            header.left.fetch_or(side as u32, Ordering::AcqRel);
+        if let Some(annex) = self.annex(rank) {
+            annex.header().left.fetch_or(side as u32, Ordering::AcqRel);
         }
     }
 
@@ -320,8 +310,8 @@ impl Segment {
     }
 
     fn left(&self, rank: u32) -> u32 {
-        self.annex_header(rank)
-            .map_or(0, |header| header.left.load(Ordering::Acquire))
+        self.annex(rank)
+            .map_or(0, |annex| annex.header().left.load(Ordering::Acquire))
     }
 
     /// Launcher: gives the memory of the ranks from `first` on back, which are gone, if nobody can still have to read what they
@@ -351,11 +341,6 @@ impl Segment {
             Some(annex) => &annex.header().next,
             None => &self.header().annex,
         }
-    }
-
-    fn annex_header(&self, rank: u32) -> Option<&Header> {
-        let annex = self.annexes.first(|annex| rank < annex.part.layout.ranks)?;
-        (rank >= annex.part.layout.first).then(|| annex.header())
     }
 }
 
@@ -401,16 +386,10 @@ mod tests {
         let (one, other) = job(1);
         let first = one.extend(2, 0, 2, 3).unwrap().first;
         other.grow().unwrap();
-        assert_eq!((one.outcome(first), one.launchers()), (Outcome::Open, vec![]));
-        assert!(!one.has_lost_launcher(first));
-        other.launch(first, i32::MAX);
-        assert_eq!(
-            (one.launchers(), one.ranks_of(i32::MAX), one.ranks_of(77)),
-            (vec![i32::MAX], Some(first), None)
-        );
-        assert!(one.has_lost_launcher(first));
-        other.launch(first, std::process::id() as i32);
-        assert!(!one.has_lost_launcher(first));
+        assert_eq!((one.outcome(first), one.launcher(first)), (Outcome::Open, None));
+        other.launch(first, 77);
+        assert_eq!(one.launcher(first), Some(77));
+        assert_eq!([77, 78].map(|pid| one.ranks_of(pid)), [Some(first), None]);
         assert!(!one.is_apart(first + 1));
         other.leave(first + 1, Side::Nobody);
         assert!(!one.is_apart(first));
@@ -419,7 +398,10 @@ mod tests {
         assert!(one.lacks_cpus());
         other.conclude(first, Outcome::Failed);
         other.conclude(first, Outcome::Over);
-        assert_eq!((one.outcome(first), one.launchers()), (Outcome::Failed, vec![]));
+        assert_eq!(
+            (one.outcome(first), one.launcher(first), one.ranks_of(77)),
+            (Outcome::Failed, None, None)
+        );
         assert!(!one.lacks_cpus(), "they are counted out once");
     }
 
