@@ -1,6 +1,6 @@
 /* Claim: a user operation that is associative but not commutative is applied in rank order by every reduction, on a
  * derived type and on a predefined one, in place too, for all counts, and may ask MPI about the type; a commutative one gives
- * the serial result; the type passed is the caller's. */
+ * the serial result; the type passed is the caller's; scans pass whole vectors. */
 #include "comms.h"
 #include <stdint.h>
 
@@ -66,6 +66,38 @@ static void spoil(void)
         CHECK(out[i] == my_rank + i, "operand %d: %d", i, out[i]);
     }
     OK(MPI_Op_free(&op));
+}
+
+static int whole_count;
+
+static void whole_sum(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    int *x = in, *y = inout;
+    (void)type;
+    CHECK(*count == whole_count, "%d elements of %d", *count, whole_count);
+    for (int i = 0; i < *count; i++)
+        y[i] += x[i];
+}
+
+/* The standard lets other reductions go in pieces, and MPICH's do; its scans don't, and its tests of C++ ask for that. */
+static void scan_whole(void)
+{
+    MPI_Op op;
+    int *out = need((1 << 18) * sizeof *out), *in = need((1 << 18) * sizeof *in);
+    OK(MPI_Op_create(whole_sum, 1, &op));
+    for (int i = 0; i < 1 << 18; i++)
+        out[i] = i;
+    for (whole_count = 1; whole_count <= 1 << 18; whole_count *= 2) {
+        OK(MPI_Scan(out, in, whole_count, MPI_INT, op, MPI_COMM_WORLD));
+        for (int i = 0; i < whole_count; i++)
+            CHECK(in[i] == i * (my_rank + 1), "scan, element %d: %d", i, in[i]);
+        OK(MPI_Exscan(out, in, whole_count, MPI_INT, op, MPI_COMM_WORLD));
+        for (int i = 0; my_rank && i < whole_count; i++)
+            CHECK(in[i] == i * my_rank, "exscan, element %d: %d", i, in[i]);
+    }
+    OK(MPI_Op_free(&op));
+    free(out);
+    free(in);
 }
 
 static void largest(void *in, void *inout, int *count, MPI_Datatype *type)
@@ -190,6 +222,7 @@ int main(int argc, char **argv)
     OK(MPI_Allreduce(&mine, &best, 1, MPI_INT, top, MPI_COMM_WORLD));
     CHECK(best == want, "largest %d, expected %d", best, want);
     spoil();
+    scan_whole();
     CHECK(n_ranks == 1 || calls > 0, "the operation was never called");
     free_comms(comms);
     OK(MPI_Op_free(&order));

@@ -1,10 +1,12 @@
 /* What a message costs at the least: latency.c's ping-pong, or both sending at once, without MPI. Two processes hand
  * private memory over by bare copies, in each of the ways that MPIs take, and say so in one cache line.
- *   floor pass [--fresh]       us one way: in the best of the ways, then in each
- *   floor exchange [--fresh]   the same when both send at once, and wait for each other
+ *   floor pass [--fresh | --vector]       us one way: in the best of the ways, then in each
+ *   floor exchange [--fresh | --vector]   the same when both send at once, and wait for each other
  * The first row, of 8 bytes, is the cache line alone.
- * --fresh: each message is rewritten before, and read after. Start it without a launcher, on two CPUs at least. */
+ * --fresh: each message is rewritten before, and read after. --vector: each is of doubles with stride 2, as types.c's, and
+ * never goes through the kernel, which takes them one by one. Start it without a launcher, on two CPUs at least. */
 #include "bare.h"
+#include <emmintrin.h>
 
 enum { LEAST = 4096, MOST = 4 << 20, PART = 16384, BATCHES = 7, BATCH = 3000 /* us */, SETTLE = 300000 /* us */, FAR = 128 };
 
@@ -27,7 +29,7 @@ typedef struct {
 } Side;
 
 static Side *sides;
-static int me;
+static int me, vector;
 static uint64_t given, awaited, taken; /* this process's counts: own, the peer's, own */
 static char *out, *in;                 /* at the same addresses in both processes, each its own pages */
 static char *common;                   /* the same pages in both */
@@ -52,6 +54,26 @@ static void kernel(ssize_t (*copies)(pid_t, const struct iovec *, unsigned long,
     }
 }
 
+/* Bytes `at` to `at + size` of a message, into common memory and out of it. */
+static void put(char *to, size_t at, size_t size)
+{
+    if (!vector)
+        memcpy(to + at, out + at, size);
+    for (size_t i = at; vector && i < at + size; i += 16) /* MOST and PART are multiples of that */
+        _mm_storeu_pd((double *)(to + i), _mm_unpacklo_pd(_mm_loadu_pd((double *)(out + 2 * i)), _mm_loadu_pd((double *)(out + 2 * i + 16))));
+}
+
+static void get(const char *from, size_t at, size_t size)
+{
+    if (!vector)
+        memcpy(in + at, from + at, size);
+    for (size_t i = at; vector && i < at + size; i += 16) {
+        __m128d two = _mm_loadu_pd((const double *)(from + i));
+        _mm_storel_pd((double *)(in + 2 * i), two);
+        _mm_storeh_pd((double *)(in + 2 * i + 16), two);
+    }
+}
+
 /* Where message `n` of that sender lies. */
 static char *between(Way way, int sender, uint64_t n)
 {
@@ -70,9 +92,9 @@ static void give(Way way, size_t size, int fresh, uint64_t n)
     if (fresh)
         memset(out, (int)n, size);
     if (way == TWICE || way == BACK)
-        memcpy(to, out, size);
+        put(to, 0, size);
     for (size_t at = 0; in_parts(way) && at < size; at += PART) {
-        memcpy(to + at, out + at, part(at, size));
+        put(to, at, part(at, size));
         say();
     }
     if (!in_parts(way))
@@ -88,12 +110,12 @@ static void take(Way way, size_t size, int fresh, uint64_t n)
     const char *from = between(way, !me, n);
     for (size_t at = 0; in_parts(way) && at < size; at += PART) {
         hear();
-        memcpy(in + at, from + at, part(at, size));
+        get(from, at, part(at, size));
     }
     if (!in_parts(way))
         hear();
     if (way == TWICE || way == BACK)
-        memcpy(in, from, size);
+        get(from, 0, size);
     else if (way == PULLED)
         kernel(process_vm_readv, in, out, size);
     else if (way == JOINED) {
@@ -148,24 +170,26 @@ int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "--help";
     int fresh = argc > 2 && !strcmp(argv[2], "--fresh"), both = !strcmp(what, "exchange");
+    vector = argc > 2 && !strcmp(argv[2], "--vector");
     if (!strcmp(what, "-h") || !strcmp(what, "--help")) {
-        printf("%s pass|exchange [--fresh]: what a message costs at the least, without MPI\n", argv[0]);
+        printf("%s pass|exchange [--fresh | --vector]: what a message costs at the least, without MPI\n", argv[0]);
         return 0;
     }
-    if ((!both && strcmp(what, "pass")) || argc > 2 + fresh) {
+    if ((!both && strcmp(what, "pass")) || argc > 2 + fresh + vector) {
         fprintf(stderr, "%s: what is %s? --help lists\n", argv[0], argv[argc - 1]);
         return 1;
     }
+    int first = vector ? TWICE : 0;
     sides = pages(2 * sizeof *sides, MAP_SHARED);
     common = pages(2 * MOST, MAP_SHARED);
-    out = pages(MOST, MAP_PRIVATE);
-    in = pages(MOST, MAP_PRIVATE);
+    out = pages(2 * MOST, MAP_PRIVATE);
+    in = pages(2 * MOST, MAP_PRIVATE);
     pid_t child = fork();
     me = child == 0;
     if (me)
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody is left spinning */
-    memset(out, 2, MOST);
-    memset(in, 2, MOST);
+    memset(out, 2, 2 * MOST);
+    memset(in, 2, 2 * MOST);
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     sides[me].pid = getpid();
     place(me);
@@ -175,21 +199,21 @@ int main(int argc, char **argv)
     hear();
     if (me == 0) {
         printf("# Size      Least(us)");
-        for (int way = 0; way < WAYS; way++)
+        for (int way = first; way < WAYS; way++)
             printf("%13s", names[way]);
         putchar('\n');
     }
     for (size_t size = 8; size <= MOST; size = size < LEAST ? LEAST : 2 * size) {
         double times[WAYS], least = 0;
-        for (int way = 0; way < WAYS; way++) {
+        for (int way = first; way < WAYS; way++) {
             times[way] = size < LEAST ? measure(TWICE, 0, 0, both) : measure((Way)way, size, fresh, both);
-            if (way == 0 || times[way] < least)
+            if (way == first || times[way] < least)
                 least = times[way];
         }
         if (me)
             continue;
         printf("%-10zu%11.3f", size, least);
-        for (int way = 0; way < WAYS; way++)
+        for (int way = first; way < WAYS; way++)
             printf("%13.3f", times[way]);
         putchar('\n');
         fflush(stdout);

@@ -37,10 +37,11 @@ hdf5() { # RANKS
     say "$(wc -w <<<"$tests") programs"
 }
 
-# What MPICH's suite asks of MPICH 4.0 alone: logical XOR of floating-point numbers (oplxor) and MPI_COMM_NULL for a grid without
-# dimensions (cartsuball), which MPICH 5.0.2 fails too; a datatype that was freed (indexed_misc*), more ranks than -maxnp
-# (ic2), a tool library (qmpi_test).
-SUITE_EXCEPT='/(oplxor|indexed_misc|indexed_misc_oldapi|ic2|qmpi_test|cartsuball) '
+# What MPICH's suite asks of MPICH 4.0 alone: logical XOR of floating-point numbers (oplxor), MPI_COMM_NULL for a grid without
+# dimensions (cartsuball), which MPICH 5.0.2 fails too, and the version of the library (baseenv*); a datatype that was freed
+# (indexed_misc*), more ranks than -maxnp (ic2), a tool library (qmpi_test), a result in place that MPICH leaves in a second place, too
+# (redscatblk of C++), and what does not compile (c2f2ciof90, uerrhandf08).
+SUITE_EXCEPT='/(oplxor|indexed_misc|indexed_misc_oldapi|ic2|qmpi_test|cartsuball|baseenv|baseenvf|baseenvf90|redscatblk|c2f2ciof90|uerrhandf08) '
 mpich_suite() { # FOLDER LEAST
     source_package mpich 4.0.2.orig.tar.xz
     local suite=$CACHE/scratch/mpich-suite-$WITH failed
@@ -54,9 +55,12 @@ mpich_suite() { # FOLDER LEAST
     [ "$(grep -c '^ok' "$WORK/tap")" -ge "$2" ] || die "only $(grep -c '^ok' "$WORK/tap") of $2 tests passed"
     say "$(grep -c '^ok' "$WORK/tap") tests"
 }
+# The tests of mpi_f08 wait for a build inside of MPICH's tree; those of C++ need the bindings that Debian's MPICH still has.
 suite_build() { # FOLDER
-    rm -rf "$1" && cp -a "$CACHE"/sources/mpich-*/test/mpi "$1" && cd "$1" &&
-        ./configure "--with-mpi=$PREFIX" "MPICC=$PREFIX/bin/mpicc" --disable-fortran --disable-cxx &&
+    need gfortran gfortran && need mpicxx.mpich libmpich-dev &&
+        rm -rf "$1" && cp -a "$CACHE"/sources/mpich-*/test/mpi "$1" && cd "$1" && sed -i 's/ -a "$FROM_MPICH" = "yes"//' configure &&
+        ./configure "--with-mpi=$PREFIX" "MPICC=$PREFIX/bin/mpicc" "MPIF77=$PREFIX/bin/mpif77" "MPIFC=$PREFIX/bin/mpifort" \
+            MPICXX=mpicxx.mpich --enable-fortran=all --enable-threads=multiple &&
         make -j2 -C dtpools && make -C util
 }
 
@@ -72,9 +76,13 @@ sources_programs() {
     done <<<"attr 22
         coll 186
         comm 44
+        cxx 79
         datatype 65
         errhan 8
         errors 88
+        f08 133
+        f77 103
+        f90 119
         group 5
         info 12
         init 13
@@ -84,5 +92,6 @@ sources_programs() {
         pt2pt 71
         rma 195
         spawn 30
+        threads 80
         topo 17"
 }

@@ -91,6 +91,11 @@ impl<'a> Elements<'a> {
         row.sends(self.size()) || Elements::calls(self.reduction) && self.size() > row.shown
     }
 
+    /// Whether a function of the program would be given the elements of a turn of `near` bytes in several calls.
+    pub fn would_be_cut(&self, near: usize) -> bool {
+        Elements::calls(self.reduction) && self.size() > near.min(KEPT)
+    }
+
     /// Bytes of all elements, gaps included.
     #[inline]
     pub fn size(&self) -> usize {
