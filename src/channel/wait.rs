@@ -71,6 +71,11 @@ impl Patience {
         self.shared = true;
     }
 
+    /// Somebody computes on this CPU: sleeping is better than giving way.
+    pub fn is_hogged(&mut self) {
+        (self.polls_left, self.yields_left) = (0, 0);
+    }
+
     /// After a poll in vain.
     #[inline]
     pub fn step(&mut self) -> Next {
@@ -298,6 +303,8 @@ pub(super) mod tests {
         steps.truncate(0);
         steps.extend((0..2).map(|_| patience.step()));
         assert_eq!(steps, [Next::Poll, Next::Poll]);
+        patience.is_hogged();
+        assert_eq!(patience.step(), Next::Sleep);
     }
 
     #[test]

@@ -36,6 +36,7 @@ use crate::shm::segment::{Block, Segment};
 use crate::shm::zone::Zone;
 use crate::sys::cvar::Settings;
 use crate::sys::gate::Gate;
+use crate::sys::hog::HOG;
 use crate::sys::topology::Groups;
 use crate::sys::{cpu, futex};
 use std::cell::{Cell, UnsafeCell};
@@ -226,6 +227,7 @@ impl World {
     /// A world of `state`; `multiple` makes it safe for threads that call at the same time.
     pub fn new(state: State, multiple: bool) -> World {
         let segment = state.engine.channel.segment().clone();
+        HOG.expect(state.engine.channel.settings().away_max);
         World {
             gate: multiple.then(|| match state.engine.channel.settings().gate_bias {
                 0 => Gate::default(),
@@ -371,7 +373,9 @@ impl Hold<'_> {
                 }
                 Next::Yield => {
                     self.engine.channel.spread(first);
-                    self.released(cpu::give_way);
+                    if !self.released(|| HOG.gives_way()) {
+                        patience.is_hogged();
+                    }
                 }
                 Next::Sleep => {
                     if self.sleep(done)? {
@@ -397,9 +401,12 @@ impl Hold<'_> {
         let yields = self.engine.channel.settings().nap_yields;
         self.released(|| {
             for _ in 0..yields {
-                cpu::give_way();
+                let goes_on = HOG.gives_way();
                 if nap.load(Ordering::Relaxed) != ticket {
                     return;
+                }
+                if !goes_on {
+                    break;
                 }
             }
             // Whoever moves something changes the word, then looks at this.

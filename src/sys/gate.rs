@@ -20,6 +20,7 @@
 //! then on the lock stays an ordinary one. Neither loom nor ThreadSanitizer knows membarrier(2): tests take the lock away
 //! from its owner thousands of times instead, and fail where the barrier is left out.
 
+use super::hog::HOG;
 use super::{cpu, futex};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence};
 use std::time::Duration;
@@ -208,15 +209,23 @@ impl Gate {
     }
 }
 
-/// Polls, then yields, until `done` says so; whether it has.
+/// Polls, then gives way, unless somebody computes here, until `done` says so; whether it has.
 fn be_patient(done: impl Fn() -> bool) -> bool {
-    (0..POLLS + YIELDS).any(|turn| {
-        match turn {
-            0..POLLS => std::hint::spin_loop(),
-            _ => cpu::give_way(),
+    for _ in 0..POLLS {
+        std::hint::spin_loop();
+        if done() {
+            return true;
         }
-        done()
-    })
+    }
+    for _ in 0..YIELDS {
+        let goes_on = HOG.gives_way();
+        match done() {
+            true => return true,
+            false if goes_on => {}
+            false => break,
+        }
+    }
+    false
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod futex;
 pub mod gate;
 pub mod growing;
 pub mod heap;
+pub mod hog;
 pub mod host;
 pub mod memory;
 pub mod pages;

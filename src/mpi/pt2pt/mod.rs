@@ -34,6 +34,7 @@ use crate::channel::parts::GATHERED;
 use crate::fail;
 use crate::mpi::error::fault;
 use crate::sys::cpu;
+use crate::sys::hog::HOG;
 use buffered::Charge;
 pub use glance::{recv_glancing, recv_glancing_any};
 pub use matching::{Envelope, Pattern};
@@ -50,8 +51,9 @@ pub enum Mode {
     Ready,
 }
 
-/// Tests and probes in vain, in a row, after which one gives way where ranks or threads share CPUs.
-const VAIN: u32 = 4;
+/// Tests and probes in vain, in a row, after which one gives way where ranks or threads share CPUs: they take as long as giving way does,
+/// for the program may have work to do in between.
+const VAIN: u32 = 16;
 /// ... and after so many, beside one for each rank that is looked at, a look whether any shares this one's CPU unexpectedly.
 const VAIN_ALONE: u32 = 64;
 
@@ -563,7 +565,7 @@ impl Hold<'_> {
         if self.engine.vain >= most {
             self.engine.vain = 0;
             if crowded || self.engine.channel.shares_cpu() {
-                self.released(cpu::give_way);
+                self.released(|| HOG.gives_way());
             }
         }
     }

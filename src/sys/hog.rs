@@ -1,0 +1,119 @@
+//! Whether somebody computes on this CPU.
+//!
+//! Who waits for others of its CPU gives way to them (sched_yield(2)), and has the CPU back as soon as they wait in turn. To who computes the
+//! kernel leaves it for some milliseconds, each time that somebody gives way; but it soon lets in who was asleep. So where
+//! giving way took long, twice, waiting threads of this process sleep instead, and try again after some waits.
+
+use super::{clock, cpu};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Times that nobody gives way once somebody is known to compute.
+const SPARED: u32 = 16;
+/// Giving way takes long once because of an interrupt or of a virtual machine's host; twice in so many times, because somebody computes.
+const APART: u32 = 8;
+/// While nothing is suspected each so many times are timed: the clock costs a tenth of giving way.
+const TIMED: u32 = 8;
+
+/// What a process has found on the CPUs that it runs on. Threads that count at the same time may lose a count.
+#[derive(Debug)]
+pub struct Hog {
+    /// Nanoseconds from which giving way took long.
+    long: AtomicU64,
+    /// Times that are not timed.
+    untimed: AtomicU32,
+    /// Times for which the last one that took long is remembered.
+    doubt: AtomicU32,
+    /// Times not to give way.
+    spare: AtomicU32,
+}
+
+/// One less of `count`; false if there was none.
+fn spend(count: &AtomicU32) -> bool {
+    let left = count.load(Ordering::Relaxed);
+    if left > 0 {
+        count.store(left - 1, Ordering::Relaxed);
+    }
+    left > 0
+}
+
+/// This process's.
+pub static HOG: Hog = Hog::new();
+
+impl Hog {
+    const fn new() -> Hog {
+        Hog {
+            long: AtomicU64::new(u64::MAX),
+            untimed: AtomicU32::new(0),
+            doubt: AtomicU32::new(0),
+            spare: AtomicU32::new(0),
+        }
+    }
+
+    /// From now on giving way takes long if it takes more than so many microseconds; 0: it never does.
+    pub fn expect(&self, microseconds: u64) {
+        let long = if microseconds == 0 {
+            u64::MAX
+        } else {
+            microseconds * 1000
+        };
+        self.long.store(long, Ordering::Relaxed);
+    }
+
+    /// Gives way; false where that takes long, by what it took now or lately, and sleeping is better.
+    pub fn gives_way(&self) -> bool {
+        if spend(&self.spare) {
+            return false;
+        }
+        let doubts = spend(&self.doubt);
+        if !doubts && spend(&self.untimed) {
+            cpu::give_way();
+            return true;
+        }
+        self.untimed.store(TIMED - 1, Ordering::Relaxed);
+        let from = clock::nanoseconds();
+        cpu::give_way();
+        if clock::nanoseconds() - from < self.long.load(Ordering::Relaxed) {
+            return true;
+        }
+        self.doubt.store(APART, Ordering::Relaxed);
+        if doubts {
+            self.spare.store(SPARED, Ordering::Relaxed);
+        }
+        !doubts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn who_loses_the_cpu_to_a_thread_that_computes_gives_way_no_more_for_some_waits() {
+        let one = cpu::mask(0).iter().take(1).collect();
+        let (over, computes) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(cpu::bind(&one));
+                computes.store(true, Ordering::Relaxed);
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            assert!(cpu::bind(&one));
+            let hog = Hog::new();
+            while !computes.load(Ordering::Relaxed) {
+                cpu::give_way();
+            }
+            assert!(
+                (0..3).all(|_| hog.gives_way()),
+                "nothing is long unless somebody says so"
+            );
+            hog.expect(100);
+            assert!((0..100).any(|_| !hog.gives_way()));
+            assert!((0..SPARED).all(|_| !hog.gives_way()));
+            assert_eq!(hog.spare.load(Ordering::Relaxed), 0, "then it tries again");
+            over.store(true, Ordering::Relaxed);
+        });
+    }
+}
