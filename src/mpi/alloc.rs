@@ -14,21 +14,23 @@ use crate::sys::heap;
 use std::collections::BTreeMap;
 
 /// Bytes below which a block is short: much of its last page may be for nothing, and to give its pages back to the kernel, and
-/// to get others, takes longer (9 us) than to wipe them.
+/// to get others, takes longer (9 us, up to 65 on some machines) than to wipe them.
 const SHORT: usize = 4 * PAGE;
 /// Blocks that the program may have before short ones come from elsewhere.
 const BLOCKS: usize = 4096;
 
-/// Bytes of longer blocks that keep their pages when the program has freed them, as those of malloc do: 1 MiB that is
-/// allocated, written and freed again and again takes 0.09 ms so, 1.08 with new pages each time.
+/// Bytes of longer blocks that keep their pages when they are free, as those of malloc do: 1 MiB that is allocated, written and
+/// freed again and again takes 0.09 ms so, 1.08 with new pages each time. Short ones keep theirs in so many bytes at the front.
 const KEPT: usize = 16 << 20;
 
-/// Blocks of the home: offset in the zone and bytes.
+/// Blocks of this rank's zone: offset and bytes.
 #[derive(Debug, Default)]
 pub struct Lent {
-    /// Those that the program has.
+    /// Where blocks begin: behind what malloc serves.
+    front: usize,
+    /// Those that the program has from MPI_Alloc_mem.
     blocks: BTreeMap<usize, usize>,
-    /// Those that it had, with their pages and what it left there: no more than [`KEPT`], the latest last.
+    /// Free ones, with their pages and what was left there: no more than [`KEPT`], the latest last.
     kept: Vec<(usize, usize)>,
 }
 
@@ -49,8 +51,9 @@ impl State {
         };
         // SAFETY: the home stays mapped, and the zone does not deal out again what it has.
         let begun = unsafe { heap::begin((home.start + offset) as *mut u8, half, least, file, at + offset) };
-        if !begun {
-            self.zone.give_back(offset, half);
+        match begun {
+            true => self.lent.front = offset + half,
+            false => self.zone.give_back(offset, half),
         }
     }
 
@@ -62,19 +65,7 @@ impl State {
             return None;
         }
         let home = self.engine.channel.home()?;
-        let whole = pages(len)?;
-        if let Some(found) = self.lent.kept.iter().rposition(|&(_, kept)| kept == whole) {
-            let (offset, _) = self.lent.kept.remove(found);
-            let memory = (home.start + offset) as *mut u8;
-            // SAFETY: the block is nobody's; its pages are mapped here.
-            unsafe { memory.write_bytes(0, whole) };
-            self.lent.blocks.insert(offset, len);
-            return Some(memory);
-        }
-        let offset = self.zone.take(len).or_else(|| {
-            self.give_kept_back(0);
-            self.zone.take(len)
-        })?;
+        let offset = self.take(len)?;
         if offset + len > home.len() {
             self.zone.give_back(offset, len);
             return None;
@@ -83,12 +74,28 @@ impl State {
         Some((home.start + offset) as *mut u8)
     }
 
-    /// Empties blocks that the program had, the earliest first, until they have at most so many bytes.
+    /// Offset of `len` zero bytes of this rank's zone, which are taken now; `None` where there is no room. [`State::give_back`] ends that.
+    pub fn take(&mut self, len: usize) -> Option<usize> {
+        let whole = pages(len)?;
+        let kept = self.lent.kept.iter().rposition(|&(_, kept)| kept == whole);
+        if let (Some(found), Some(home)) = (kept, self.engine.channel.home()) {
+            let (offset, _) = self.lent.kept.remove(found);
+            // SAFETY: the block is nobody's; its pages are mapped here.
+            unsafe { ((home.start + offset) as *mut u8).write_bytes(0, whole) };
+            return Some(offset);
+        }
+        self.zone.take(len).or_else(|| {
+            self.give_kept_back(0);
+            self.zone.take(len)
+        })
+    }
+
+    /// Empties free blocks, the earliest first, until they have at most so many bytes.
     fn give_kept_back(&mut self, most: usize) {
         let mut bytes: usize = self.lent.kept.iter().map(|&(_, whole)| whole).sum();
         while bytes > most {
             let (offset, whole) = self.lent.kept.remove(0);
-            self.give_back(offset, whole);
+            self.empty(offset, whole);
             bytes -= whole;
         }
     }
@@ -113,29 +120,70 @@ impl State {
         let Some(len) = self.lent.blocks.remove(&offset) else {
             fail!(Base, "no memory from MPI_Alloc_mem begins at {memory:p}");
         };
-        match pages(len) {
-            // SAFETY: the block was the program's, which has given it back; its pages are mapped here.
-            Some(whole) if whole <= SHORT => unsafe {
-                ((home.start + offset) as *mut u8).write_bytes(0, whole);
-                self.zone.give_back(offset, len);
-            },
-            Some(whole) if whole <= KEPT => {
-                self.lent.kept.push((offset, whole));
-                self.give_kept_back(KEPT);
-            }
-            _ => self.give_back(offset, len),
-        }
+        self.give_back(offset, len);
         Ok(true)
     }
 
-    /// Empties `len` bytes of this rank's zone, which it has taken, and makes them free again.
+    /// Makes `len` bytes of this rank's zone, which [`State::take`] gave, free again.
     pub fn give_back(&mut self, offset: usize, len: usize) {
+        let Some(whole) = pages(len) else { return };
+        let end = offset + whole;
+        match self.engine.channel.home().filter(|home| end <= home.len()) {
+            // SAFETY: the block is nobody's any more; its pages are mapped here.
+            Some(home) if whole <= SHORT && end <= self.lent.front + KEPT => unsafe {
+                ((home.start + offset) as *mut u8).write_bytes(0, whole);
+                self.zone.give_back(offset, len);
+            },
+            Some(_) if SHORT < whole && whole <= KEPT => {
+                self.lent.kept.push((offset, whole));
+                self.give_kept_back(KEPT);
+            }
+            _ => self.empty(offset, whole),
+        }
+    }
+
+    /// Gives the pages of a block back to the kernel, and makes it free.
+    fn empty(&mut self, offset: usize, whole: usize) {
         let channel = &self.engine.channel;
         // What cannot be emptied would be found with old contents in it: it stays taken.
-        if let Some(whole) = pages(len)
-            && channel.segment().discard(channel.me(), offset, whole).is_ok()
-        {
-            self.zone.give_back(offset, len);
+        if channel.segment().discard(channel.me(), offset, whole).is_ok() {
+            self.zone.give_back(offset, whole);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::coll::support::job;
+    use super::*;
+
+    #[test]
+    fn what_is_given_back_is_found_again_empty_with_its_pages_or_without() {
+        // Without homes nothing keeps its pages.
+        for least in [1, 0] {
+            job(1, 1, &[("NEARMPI_DIRECT_MIN", least)], false, |me, world| {
+                let mut hold = world.hold();
+                let segment = hold.engine.channel.segment().clone();
+                for len in [200, SHORT, SHORT + 1, 1 << 20] {
+                    let offset = hold.take(len).unwrap();
+                    let view = segment.view(me, offset, len).unwrap();
+                    let is_empty = || {
+                        // SAFETY: so many bytes were mapped, which nobody writes to meanwhile.
+                        let bytes = unsafe { std::slice::from_raw_parts(view.base(), len) };
+                        bytes.iter().all(|&byte| byte == 0)
+                    };
+                    assert!(is_empty(), "{len}");
+                    // SAFETY: as above.
+                    unsafe { view.base().write_bytes(7, len) };
+                    hold.give_back(offset, len);
+                    assert_eq!(hold.lent.kept.len(), usize::from(len > SHORT && least > 0));
+                    assert_eq!(hold.take(len), Some(offset), "{len}");
+                    assert!(is_empty(), "{len}");
+                    hold.give_back(offset, len);
+                    assert_eq!(hold.take(segment.zone_len()), Some(0), "what is kept makes room");
+                    hold.zone.give_back(0, segment.zone_len());
+                }
+            });
         }
     }
 }

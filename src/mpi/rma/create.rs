@@ -208,7 +208,7 @@ struct Claims(Vec<(usize, usize)>);
 
 impl Claims {
     fn take(&mut self, state: &mut State, len: usize) -> u64 {
-        match state.zone.take(len) {
+        match state.take(len) {
             Some(offset) => {
                 self.0.push((offset, len));
                 offset as u64
