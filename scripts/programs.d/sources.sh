@@ -48,7 +48,7 @@ mpich_suite() { # FOLDER LEAST
     [ -e "$suite/util/libmtest.la" ] || suite_build "$suite" >"$LOGS/mpich-suite-build.log" 2>&1 ||
         die "MPICH's suite could not be built (see $LOGS/mpich-suite-build.log)"
     cd "$suite/$1" || die "the suite has no $1"
-    export MPITEST_TIMEOUT=60
+    export MPITEST_TIMEOUT=120
     LD_LIBRARY_PATH=$RUNPATHS limited 1200 "$suite/runtests" -srcdir=. -tests=testlist "-mpiexec=$MPIRUN" -maxnp=10 -tapfile="$WORK/tap"
     failed=$(grep '^not ok' "$WORK/tap" | grep -vE "$SUITE_EXCEPT" | awk '{ print $4 }' | tr '\n' ' ')
     [ -z "$failed" ] || die "these fail: $failed"
