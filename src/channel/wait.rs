@@ -71,8 +71,8 @@ impl Patience {
         self.shared = true;
     }
 
-    /// Somebody computes on this CPU: sleeping is better than giving way.
-    pub fn is_hogged(&mut self) {
+    /// Somebody computes on this CPU: sleeps from now on, until something comes.
+    pub fn end(&mut self) {
         (self.polls_left, self.yields_left) = (0, 0);
     }
 
@@ -303,7 +303,7 @@ pub(super) mod tests {
         steps.truncate(0);
         steps.extend((0..2).map(|_| patience.step()));
         assert_eq!(steps, [Next::Poll, Next::Poll]);
-        patience.is_hogged();
+        patience.end();
         assert_eq!(patience.step(), Next::Sleep);
     }
 

@@ -1,8 +1,8 @@
 //! # Safety
 //! Gives memory away that nobody else deals out.
 //!
-//! Memory for the program (MPI-4.1 §9.2): it lies in the rank's home, where other ranks reach it without the kernel, in
-//! messages and, however short it is, through windows.
+//! Blocks of this rank's zone, for windows and files and for the program (MPI-4.1 §9.2): what the program gets lies in the rank's home, where
+//! other ranks reach it without the kernel, in messages and, however short it is, through windows.
 #![allow(unsafe_code)]
 
 use super::error::Result;
@@ -14,7 +14,7 @@ use crate::sys::heap;
 use std::collections::BTreeMap;
 
 /// Bytes below which a block is short: much of its last page may be for nothing, and to give its pages back to the kernel, and
-/// to get others, takes longer (9 us, up to 65 on some machines) than to wipe them.
+/// to get others, takes longer (9 us; 50 on a virtual machine with EMR) than to wipe them.
 const SHORT: usize = 4 * PAGE;
 /// Blocks that the program may have before short ones come from elsewhere.
 const BLOCKS: usize = 4096;
@@ -65,7 +65,7 @@ impl State {
             return None;
         }
         let home = self.engine.channel.home()?;
-        let offset = self.take(len)?;
+        let offset = self.take_block(len)?;
         if offset + len > home.len() {
             self.zone.give_back(offset, len);
             return None;
@@ -74,8 +74,8 @@ impl State {
         Some((home.start + offset) as *mut u8)
     }
 
-    /// Offset of `len` zero bytes of this rank's zone, which are taken now; `None` where there is no room. [`State::give_back`] ends that.
-    pub fn take(&mut self, len: usize) -> Option<usize> {
+    /// Offset of `len` zero bytes of this rank's zone, which are taken now; `None` where there is no room. [`State::give_block_back`] ends that.
+    pub fn take_block(&mut self, len: usize) -> Option<usize> {
         let whole = pages(len)?;
         let kept = self.lent.kept.iter().rposition(|&(_, kept)| kept == whole);
         if let (Some(found), Some(home)) = (kept, self.engine.channel.home()) {
@@ -120,12 +120,12 @@ impl State {
         let Some(len) = self.lent.blocks.remove(&offset) else {
             fail!(Base, "no memory from MPI_Alloc_mem begins at {memory:p}");
         };
-        self.give_back(offset, len);
+        self.give_block_back(offset, len);
         Ok(true)
     }
 
-    /// Makes `len` bytes of this rank's zone, which [`State::take`] gave, free again.
-    pub fn give_back(&mut self, offset: usize, len: usize) {
+    /// Makes `len` bytes of this rank's zone, which [`State::take_block`] gave, free again.
+    pub fn give_block_back(&mut self, offset: usize, len: usize) {
         let Some(whole) = pages(len) else { return };
         let end = offset + whole;
         match self.engine.channel.home().filter(|home| end <= home.len()) {
@@ -165,7 +165,7 @@ mod tests {
                 let mut hold = world.hold();
                 let segment = hold.engine.channel.segment().clone();
                 for len in [200, SHORT, SHORT + 1, 1 << 20] {
-                    let offset = hold.take(len).unwrap();
+                    let offset = hold.take_block(len).unwrap();
                     let view = segment.view(me, offset, len).unwrap();
                     let is_empty = || {
                         // SAFETY: so many bytes were mapped, which nobody writes to meanwhile.
@@ -175,12 +175,12 @@ mod tests {
                     assert!(is_empty(), "{len}");
                     // SAFETY: as above.
                     unsafe { view.base().write_bytes(7, len) };
-                    hold.give_back(offset, len);
+                    hold.give_block_back(offset, len);
                     assert_eq!(hold.lent.kept.len(), usize::from(len > SHORT && least > 0));
-                    assert_eq!(hold.take(len), Some(offset), "{len}");
+                    assert_eq!(hold.take_block(len), Some(offset), "{len}");
                     assert!(is_empty(), "{len}");
-                    hold.give_back(offset, len);
-                    assert_eq!(hold.take(segment.zone_len()), Some(0), "what is kept makes room");
+                    hold.give_block_back(offset, len);
+                    assert_eq!(hold.take_block(segment.zone_len()), Some(0), "what is kept makes room");
                     hold.zone.give_back(0, segment.zone_len());
                 }
             });

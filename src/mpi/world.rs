@@ -374,7 +374,7 @@ impl Hold<'_> {
                 Next::Yield => {
                     self.engine.channel.spread(first);
                     if !self.released(|| HOG.gives_way()) {
-                        patience.is_hogged();
+                        patience.end();
                     }
                 }
                 Next::Sleep => {

@@ -151,7 +151,7 @@ cvars! {
     yields "YIELDS" 200 0..=1000000000
         "yields before a waiting rank sleeps";
     away_max "AWAY_MAX" 1000 0..=1000000000
-        "microseconds that giving way may take: where it took longer, somebody computes on this CPU, and waiting threads sleep instead for some waits; 0: they give way all the same";
+        "microseconds that giving way may take: where it took longer twice within some times, somebody computes on this CPU, and waiting threads sleep the next 16 times instead; 0: they give way all the same";
     spread "SPREAD" 1 0..=1
         "1: where ranks share CPUs, a waiting rank moves from a CPU with at least two more of them than another has, away from the rank it waits for if they take turns with short messages, and to that one's CPU if they exchange windows of messages or long ones; 0: the kernel alone decides";
     board_ranks "BOARD_RANKS" 64 0..=32768 job

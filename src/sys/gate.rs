@@ -219,10 +219,11 @@ fn be_patient(done: impl Fn() -> bool) -> bool {
     }
     for _ in 0..YIELDS {
         let goes_on = HOG.gives_way();
-        match done() {
-            true => return true,
-            false if goes_on => {}
-            false => break,
+        if done() {
+            return true;
+        }
+        if !goes_on {
+            break;
         }
     }
     false

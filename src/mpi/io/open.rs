@@ -132,7 +132,9 @@ pub fn open(hold: &mut Hold, comm: &Rc<Comm>, request: Result<Request>) -> Resul
     let first = agree(hold, &comm, (comm.rank == 0).then(|| open(true)).transpose())?;
     let file = agree(hold, &comm, first.map_or_else(|| open(false), Ok))?;
 
-    let claim = (comm.rank == 0).then(|| hold.take(size_of::<FilePointer>())).flatten();
+    let claim = (comm.rank == 0)
+        .then(|| hold.take_block(size_of::<FilePointer>()))
+        .flatten();
     // 0: there was no room.
     let mut told = claim.map_or(0, |offset| offset as u64 + 1).to_ne_bytes();
     bcast_bytes(hold, &comm, 0, &mut told)?;
@@ -183,7 +185,7 @@ pub fn open(hold: &mut Hold, comm: &Rc<Comm>, request: Result<Request>) -> Resul
 /// Gives back what this process's zone has of the shared file pointer.
 fn give_back(hold: &mut Hold, claim: Option<usize>) {
     if let Some(offset) = claim {
-        hold.give_back(offset, size_of::<FilePointer>());
+        hold.give_block_back(offset, size_of::<FilePointer>());
     }
 }
 

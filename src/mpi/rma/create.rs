@@ -208,7 +208,7 @@ struct Claims(Vec<(usize, usize)>);
 
 impl Claims {
     fn take(&mut self, state: &mut State, len: usize) -> u64 {
-        match state.take(len) {
+        match state.take_block(len) {
             Some(offset) => {
                 self.0.push((offset, len));
                 offset as u64
@@ -220,7 +220,7 @@ impl Claims {
     fn give_back(self, state: &mut State) {
         self.0
             .into_iter()
-            .for_each(|(offset, len)| state.give_back(offset, len));
+            .for_each(|(offset, len)| state.give_block_back(offset, len));
     }
 }
 
