@@ -1,7 +1,10 @@
 /* Bandwidth of many pairs at once, each message of a window in a buffer of its own, rewritten before every window:
  * Chai, Lai, Jin and Panda 2008, figure 2 (every window in buffers that were not used lately) and figure 3 (--reuse:
- * every window in the same buffers). Only the transfer is timed, not the writing. MB/s over all pairs. */
+ * every window in the same buffers). Only the transfer is timed, not the writing: the bytes of all pairs, in MB, by the
+ * seconds from the first pair's start to the last one's end. (The mean of the pairs' own times would be less where
+ * pairs share CPUs and have to follow one another, the less the later a barrier lets each of them go.) */
 #include "common.h"
+#include <time.h>
 
 enum { LINE = 64 };
 static const char *reuse;
@@ -18,12 +21,19 @@ static void rewrite(char *at, size_t size, unsigned seed)
             memset(at, (int)seed + i, size);
 }
 
-/* One window; how long it took the sender, with the answer of the receiver. */
-static double transfer(char *at, size_t size, int sends, int peer)
+static double now(void) /* the same for all ranks, which MPI_Wtime need not be */
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return (double)at.tv_sec + (double)at.tv_nsec / 1e9;
+}
+
+/* One window, to the answer of the receiver. Nobody writes the next one before all have gone. */
+static void transfer(char *at, size_t size, int sends, int peer, double *from, double *to)
 {
     char answer = 0;
     MPI_Barrier(MPI_COMM_WORLD);
-    double from = MPI_Wtime();
+    *from = now();
     for (int i = 0; i < options.window; i++, at += room(size))
         if (sends)
             MPI_Isend(at, (int)size, MPI_CHAR, peer, 100, MPI_COMM_WORLD, &requests[i]);
@@ -34,7 +44,20 @@ static double transfer(char *at, size_t size, int sends, int peer)
         MPI_Recv(&answer, 1, MPI_CHAR, peer, 101, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     else
         MPI_Send(&answer, 1, MPI_CHAR, peer, 101, MPI_COMM_WORLD);
-    return MPI_Wtime() - from;
+    *to = now();
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Seconds that all windows took, from the first rank's start to the last one's end of each; on rank 0. */
+static double spans(const double *from, const double *to, int windows)
+{
+    double *ends = malloc(sizeof *ends * 2 * (size_t)windows), *first = ends, *last = ends + windows, seconds = 0;
+    MPI_Reduce(from, first, windows, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
+    MPI_Reduce(to, last, windows, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < windows && rank == 0; i++)
+        seconds += last[i] - first[i];
+    free(ends);
+    return seconds;
 }
 
 int main(int argc, char **argv)
@@ -56,20 +79,19 @@ int main(int argc, char **argv)
     for (size_t size = options.min; size <= options.max; size = next_size(size)) {
         int skip = warmup(size), n = iterations(size);
         size_t length = room(size) * (size_t)options.window, places = reuse || !length ? 1 : arena / length;
-        double took = 0, all = 0;
+        double *times = malloc(sizeof *times * 2 * (size_t)(skip + n)), *from = times, *to = times + skip + n;
         for (int i = 0; i < skip + n; i++) {
             char *at = memory + length * ((size_t)i % places);
             unsigned seed = (unsigned)(i * options.window);
             if (sends)
                 rewrite(at, size, seed);
-            double one = transfer(at, size, sends, peer);
-            took += i < skip || !sends ? 0 : one;
+            transfer(at, size, sends, peer, &from[i], &to[i]);
             for (int k = 0; k < options.window && options.validate && !sends; k++)
                 check(at + room(size) * (size_t)k, size, seed + (unsigned)k);
         }
-        MPI_Reduce(&took, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-        all = (double)size * n * options.window * pairs / 1e6 / (all / pairs);
-        row(size, &all, 1);
+        double rate = (double)size * n * options.window * pairs / 1e6 / spans(from + skip, to + skip, n);
+        row(size, &rate, 1);
+        free(times);
     }
     return end();
 }
