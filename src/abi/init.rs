@@ -25,6 +25,7 @@ use crate::shm::profile::Stage;
 use crate::shm::segment::{self, Life, Segment};
 use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
+use crate::sys::spare::SPARE;
 use crate::sys::topology::{self, Place};
 use crate::sys::{clock, cma, cpu, descriptor, fork, host, memory};
 use std::collections::BTreeMap;
@@ -123,6 +124,7 @@ fn close(name: &'static str, users: &Users) -> c_int {
         return code;
     }
     unset_world();
+    SPARE.keep_at_most(0);
     let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(Err(sentence)) = control.map(Control::finalize) {
         report(&format!("nearmpi: {sentence}"));

@@ -42,6 +42,7 @@ impl<B: Bytes> Channel<B> {
         let open = Open {
             ticket: Some(ticket),
             may_leave: false,
+            waits_since: None,
             went: true,
             to,
             envelope,

@@ -8,10 +8,13 @@
 //! memory of its own and lets the program go on. The offers stand, at new addresses.
 
 use super::packet::{Record, Way};
+use super::wait::NAP;
 use super::{Bytes, Channel, Fault};
 use crate::shm::pool::CELL;
 use crate::shm::profile::What;
+use crate::sys::clock;
 use crate::sys::cvar::Settings;
+use std::time::Duration;
 
 /// Arrivals in a row, more or less, that make a receiver late, or one that keeps up.
 const STREAK: u32 = 16;
@@ -136,18 +139,31 @@ impl<B: Bytes> Channel<B> {
         is_read && u32::try_from(len).is_ok_and(|len| out.producer.has_room(len, part) == Ok(true))
     }
 
-    /// Before a sleep: ends the sends whose messages nobody has taken and that may be kept; whether there were any.
-    pub fn leave_late(&mut self) -> bool {
+    /// Before a sleep: ends the sends whose messages nobody has taken, and that may be kept. Where ranks share CPUs, only those that have
+    /// waited for `NEARMPI_LATE_AFTER` since the first such look: a receiver that has not had its turn yet is not late, and two more
+    /// copies are a loss to all. How long the sleep may be; `None` if some sends are over.
+    pub fn leave_late(&mut self) -> Option<Duration> {
         let (longest, room) = (self.settings.late_max as usize, self.settings.late_room as usize);
-        let before = self.sent.len();
+        let after = match self.segment.lacks_cpus() {
+            true => Duration::from_micros(self.settings.late_after),
+            false => Duration::ZERO,
+        };
+        let (now, before, mut most) = (clock::nanoseconds(), self.sent.len(), NAP);
         for index in 0..self.offers.slots() {
-            let Some((usage, buffer)) = self.offers.may_leave(index) else {
+            let kept = self.offers.kept;
+            let Some(open) = self.offers.may_leave(index) else {
                 continue;
             };
-            if buffer.len() > longest || self.offers.kept + buffer.len() > room {
+            let len = open.buffer.len();
+            if len > longest || kept + len > room {
                 continue;
             }
-            let kept = buffer.kept();
+            let waited = Duration::from_nanos(now - *open.waits_since.get_or_insert(now));
+            if waited < after {
+                most = most.min(after - waited);
+                continue;
+            }
+            let (usage, kept) = (open.usage, open.buffer.kept());
             let moved = kept.in_a_row().zip(self.segment.offer(self.me, index));
             if let Some((address, offer)) = moved
                 && offer.move_to(usage, address as u64)
@@ -156,7 +172,7 @@ impl<B: Bytes> Channel<B> {
                 self.sent.extend(self.offers.leave(index, kept));
             }
         }
-        self.sent.len() > before
+        (self.sent.len() == before).then_some(most)
     }
 }
 
@@ -166,6 +182,7 @@ mod tests {
     use super::super::joint::tests::{LEN, Plain, channels, drain};
     use super::super::pull::Brought;
     use super::*;
+    use std::time::Instant;
 
     fn settings() -> Settings {
         Settings::read(|_| None).unwrap()
@@ -279,11 +296,11 @@ mod tests {
             let Ok(Some(Arrival::Offer { offered, .. })) = receiver.poll(None) else {
                 panic!("no offer came");
             };
-            assert!(sender.leave_late());
+            assert_eq!(sender.leave_late(), None);
             assert!(matches!(sender.poll(None), Ok(Some(Arrival::Sent(3)))));
             assert!(!sender.is_flushed() && sender.open_sends().count() == 0);
             assert!(
-                !sender.leave_late() && !sender.withdraw(id),
+                sender.leave_late() == Some(NAP) && !sender.withdraw(id),
                 "it leaves once and stays sent"
             );
             source.fill(0xee);
@@ -305,6 +322,24 @@ mod tests {
     }
 
     #[test]
+    fn where_ranks_share_cpus_a_message_leaves_only_when_its_receiver_had_time_for_a_turn() {
+        let (mut sender, _receiver) = channels();
+        sender.segment.count_on(1);
+        sender.settings.late_after = 20_000;
+        let after = Duration::from_micros(sender.settings.late_after);
+        assert_eq!(sender.leave_late(), Some(NAP), "nothing waits");
+        let mut bytes = vec![1u8; 40_000];
+        let message = Plain(bytes.as_mut_ptr(), bytes.len());
+        sender.offer(1, 5, &message, 3, Way::Pull, true).unwrap();
+        let began = Instant::now();
+        while let Some(most) = sender.leave_late() {
+            assert!(most <= after && sender.counters.left == 0, "{most:?}");
+            std::thread::sleep(most);
+        }
+        assert!(began.elapsed() >= after && sender.counters.left == 1);
+    }
+
+    #[test]
     fn what_is_too_long_or_synchronous_stays() {
         let (mut sender, _receiver) = channels();
         sender.settings.late_max = 50_000;
@@ -314,7 +349,7 @@ mod tests {
         for (len, may_leave) in [(60_000, true), (40_000, false), (40_000, true), (40_000, true)] {
             sender.offer(1, 5, &Plain(at, len), 3, Way::Pull, may_leave).unwrap();
         }
-        assert!(sender.leave_late());
+        assert_eq!(sender.leave_late(), None);
         assert_eq!((sender.counters.left, sender.open_sends().count()), (1, 3));
     }
 }

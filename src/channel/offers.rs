@@ -18,6 +18,8 @@ pub(super) struct Open<B> {
     /// `None` when the message has left: the program was told that it is sent.
     pub(super) ticket: Option<Ticket>,
     pub(super) may_leave: bool,
+    /// When its sender would have slept first since it waits, in nanoseconds.
+    pub(super) waits_since: Option<u64>,
     /// Its bytes go with its record: nobody looks at the buffer once that has left.
     pub(super) went: bool,
     pub(super) to: u32,
@@ -69,10 +71,10 @@ impl<B: Bytes> Offers<B> {
         self.open.len() as u32
     }
 
-    /// The use and the buffer of the message under `index`, if it may leave and has not left.
-    pub(super) fn may_leave(&self, index: u32) -> Option<(u32, &B)> {
-        let open = self.open[index as usize].as_ref()?;
-        (open.may_leave && open.ticket.is_some()).then_some((open.usage, &open.buffer))
+    /// The message under `index`, if it may leave and has not left.
+    pub(super) fn may_leave(&mut self, index: u32) -> Option<&mut Open<B>> {
+        let open = self.open[index as usize].as_mut()?;
+        (open.may_leave && open.ticket.is_some()).then_some(open)
     }
 
     /// The message under `index` lies in `kept` from now on, and its send is over.

@@ -118,6 +118,7 @@ impl<B: Bytes> Channel<B> {
         let open = Open {
             ticket: Some(ticket),
             may_leave,
+            waits_since: None,
             went: false,
             to,
             envelope,

@@ -268,10 +268,10 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Sleeps until the bell rings, for a nap at most; whether it has rung.
-    pub fn sleep(&self) -> bool {
+    /// Sleeps until the bell rings, so long at most; whether it has rung.
+    pub fn sleep(&self, most: Duration) -> bool {
         let word = self.segment.rank(self.me).bell.word();
-        futex::wait(word, self.ticket, NAP);
+        futex::wait(word, self.ticket, most);
         word.load(Ordering::Relaxed) != self.ticket
     }
 }

@@ -37,6 +37,7 @@ use crate::shm::zone::Zone;
 use crate::sys::cvar::Settings;
 use crate::sys::gate::Gate;
 use crate::sys::hog::HOG;
+use crate::sys::spare::SPARE;
 use crate::sys::topology::Groups;
 use crate::sys::{cpu, futex};
 use std::cell::{Cell, UnsafeCell};
@@ -227,7 +228,9 @@ impl World {
     /// A world of `state`; `multiple` makes it safe for threads that call at the same time.
     pub fn new(state: State, multiple: bool) -> World {
         let segment = state.engine.channel.segment().clone();
-        HOG.expect(state.engine.channel.settings().away_max);
+        let settings = state.engine.channel.settings();
+        HOG.expect(settings.away_max);
+        SPARE.keep_at_most(settings.spare_max as usize);
         World {
             gate: multiple.then(|| match state.engine.channel.settings().gate_bias {
                 0 => Gate::default(),
@@ -487,9 +490,9 @@ impl Hold<'_> {
 
     /// Sleeps until something may have come; whether somebody has woken this rank, who may be about to ask it for something.
     fn sleep(&mut self, done: &mut impl FnMut(&mut Hold) -> Result<bool>) -> Result<bool> {
-        if self.engine.channel.leave_late() {
+        let Some(most) = self.engine.channel.leave_late() else {
             return Ok(false);
-        }
+        };
         let mut rung = false;
         let bed = self.engine.channel.announce_sleep();
         self.engine.asleep = true;
@@ -498,7 +501,7 @@ impl Hold<'_> {
             self.tell_sleep();
             let vigil = self.vigil;
             rung = self.released(|| {
-                bed.sleep() || {
+                bed.sleep(most) || {
                     vigil();
                     false
                 }

@@ -102,6 +102,8 @@ cvars! {
         "bytes up to which messages to a late receiver are sent by value";
     late_max "LATE_MAX" 262144 0..=1073741824
         "longest message, in bytes, that a sender about to sleep copies to memory of its own so that its program goes on; 0: none";
+    late_after "LATE_AFTER" 10000 0..=1000000000
+        "microseconds that such a message waits first where ranks share CPUs, from when its sender would sleep: its receiver may only not have had its turn";
     late_room "LATE_ROOM" 4194304 0..=1099511627776
         "bytes of such messages that a rank keeps at most";
     ring_max "RING_MAX" 32768 0..=1073741824
@@ -128,6 +130,8 @@ cvars! {
         "bytes that a copy of 4 KiB and more out of memory that another rank has written, or into a shuttle, fetches before it needs them; 0: none; unless it is set, 0 on processors that are not Intel's: on AMD's Zen 3 that loses";
     ask_max "ASK_MAX" 32768 0..=1073741824
         "bytes up to which a synchronous message goes by value, and its receiver answers when a receive has it (at most RING_MAX); longer ones are offered";
+    spare_max "SPARE_MAX" 4194304 0..=1099511627776
+        "bytes of memory of its own that the library keeps when it needs them no more, in blocks of 4 KiB to 4 MiB, for messages that come before their receives and the like; 0: all goes back to malloc";
     cells "CELLS" 0 0..=128
         "cells of 8 KiB that a rank may use; 0: 128, with more than 28 ranks 3584 divided by their number, but at least 8";
     cells_batch "CELLS_BATCH" 4 1..=16

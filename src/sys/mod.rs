@@ -19,5 +19,6 @@ pub mod memory;
 pub mod pages;
 pub mod process;
 pub mod selection;
+pub mod spare;
 pub mod topology;
 pub mod tuned;
