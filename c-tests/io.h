@@ -32,8 +32,8 @@ static inline const char *own(const char *file)
 static inline void enter(void)
 {
     const char *tmp = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%s/nearmpi-io-%d", tmp ? tmp : "/tmp", (int)getpid());
-    CHECK(my_rank || !mkdir(folder, 0700), "cannot make %s", folder);
+    snprintf(folder, sizeof folder, "%s/nearmpi-io-XXXXXX", tmp ? tmp : "/tmp");
+    CHECK(my_rank || mkdtemp(folder), "cannot make %s", folder);
     OK(MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD));
 }
 
