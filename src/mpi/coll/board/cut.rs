@@ -58,7 +58,8 @@ pub fn longest(settings: &Settings, table: &Table, task: &Task, size: usize) -> 
     };
     match size == 2 && row.learnt > 0 {
         true => most.min(two.saturating_mul(blocks)),
-        false if blocks == 1 => most.max(row.shown),
+        // Messages are no better for what blocking ones copy once.
+        false if blocks == 1 => most.max(row.shown).max(row.shown_unasked),
         false => most,
     }
 }

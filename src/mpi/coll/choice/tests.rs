@@ -1,0 +1,181 @@
+//! The table, its switches and the rules that change it.
+
+use super::*;
+
+fn table(set: &[(&str, &str)], crowded: bool, size: usize) -> Table {
+    let value = |name: &str| {
+        set.iter()
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| (*value).into())
+    };
+    Table::new(&Settings::read(value).unwrap(), crowded, size)
+}
+
+#[test]
+fn ranks_with_a_cpu_each_copy_long_data_once_and_those_that_share_cpus_take_pieces() {
+    let (roomy, crowded) = (table(&[], false, 4), table(&[], true, 4));
+    assert_eq!(ways(roomy.allreduce), [1 << 18, 0, 0, ANY]);
+    let eight = table(&[], false, 8);
+    assert_eq!((ways(eight.reduce), eight.reduce_share), ([1 << 18, 0, 0, ANY], 8192));
+    assert_eq!((ways(roomy.reduce), roomy.reduce_share), ([1 << 19, 0, 0, 0], ANY));
+    assert_eq!(ways(eight.reduce_scatter), [1 << 18, 0, 0, ANY]);
+    let uncopied = table(&[("NEARMPI_ONE_COPY", "0")], false, 8);
+    assert_eq!(
+        (ways(uncopied.allreduce), ways(uncopied.reduce)),
+        ([1 << 20, 0, 0, 0], [1 << 19, 0, 0, 0])
+    );
+    assert_eq!(ways(roomy.allgather), [1 << 16, 0, 1 << 18, ANY]);
+    for row in [crowded.allreduce, crowded.allgather] {
+        assert_eq!(ways(row), [ANY, 0, 0, 0]);
+    }
+    assert_eq!((roomy.alltoall.shown_unasked, crowded.alltoall.shown), (32768, 1 << 20));
+    assert_eq!((crowded.scatter.shown, crowded.scatter.learnt), (1 << 18, 0));
+    assert_eq!((roomy.alltoall.learnt, crowded.alltoall.learnt), (1 << 18, 0));
+    assert_eq!((roomy.scatter.shown_unasked, roomy.scatter.learnt), (8192, 1 << 18));
+    assert_eq!((roomy.bcast.learnt, crowded.bcast.shown), (1 << 18, ANY));
+}
+
+/// Up to how many bytes an operation is shown, sent, learnt and offered.
+fn ways(row: Row) -> [usize; 4] {
+    [row.shown, row.sent, row.learnt, row.offered]
+}
+
+#[test]
+fn two_ranks_share_reductions_late_if_at_all_and_show_more() {
+    let (two, three) = (table(&[], false, 2), table(&[], false, 3));
+    assert_eq!((two.share, three.share, table(&[], true, 4).share), (ANY, 2048, 32768));
+    assert_eq!(table(&[], true, 2).share, 1 << 18);
+    assert_eq!((two.allreduce.shown, three.allreduce.shown), (ANY, 1 << 18));
+    let both = |row: Row| (row.shown, row.learnt);
+    assert_eq!((both(two.reduce), both(three.reduce)), ((1 << 14, ANY), (1 << 19, 0)));
+    assert_eq!((both(two.scan), both(three.scan)), ((1 << 14, ANY), (1 << 18, 0)));
+    assert_eq!(
+        (both(two.gather), both(three.gather)),
+        ((1 << 14, 1 << 22), (1 << 18, 0))
+    );
+    assert_eq!(
+        (both(two.bcast), both(three.bcast)),
+        ((1 << 13, 1 << 16), (1 << 13, 1 << 18))
+    );
+    let scattered = |table: Table| table.reduce_scatter.shown;
+    assert_eq!((scattered(two), scattered(three)), (ANY, 256 << 10));
+}
+
+#[test]
+fn some_ranks_that_share_cpus_copy_long_broadcasts_once_unless_they_are_started() {
+    let bcast = |set: &[(&str, &str)], size| {
+        let row = table(set, true, size).bcast;
+        [row.shown, row.shown_unasked, row.offered]
+    };
+    let (once, pieces) = ([512 << 10, ANY, ANY], [ANY, ANY, 0]);
+    assert_eq!(
+        [4, 5, 16, 17].map(|size| bcast(&[], size)),
+        [pieces, once, once, pieces]
+    );
+    assert_eq!(bcast(&[("NEARMPI_BOARD_ONE_COPY", "0")], 8), pieces);
+    assert_eq!(bcast(&[("NEARMPI_ONE_COPY", "0")], 8), pieces);
+}
+
+#[test]
+fn many_ranks_with_a_cpu_each_show_in_pieces_or_send() {
+    let [four, eight, nine] = [4, 8, 9].map(|size| table(&[], false, size));
+    assert_eq!([four, eight, nine].map(|table| table.wide), [1 << 16, 1 << 16, 1 << 15]);
+    assert_eq!(ways(eight.allgather), [ANY, 0, 0, ANY]);
+    let sent = |table: Table| [table.reduce_scatter.shown, table.alltoall.sent, table.scatter.sent];
+    assert_eq!(sent(eight), [256 << 10, 56 << 10, 224 << 10]);
+    assert_eq!(sent(nine), [32 << 10, 256 << 10, 256 << 10]);
+    assert_eq!(table(&[], true, 9).wide, 256 << 10);
+}
+
+#[test]
+fn what_is_passed_on_goes_in_quarters_so_that_copies_overlap() {
+    let roomy = table(&[], false, 2);
+    let pieces = [8192, 8193, 20_000, 65_536, 100_000, 262_144, 1 << 20].map(|len| roomy.piece(len));
+    assert_eq!(pieces, [8192, 8192, 8192, 16_384, 25_024, 65_536, 65_536]);
+    // Each turn costs a change of place; or there shall be no pieces.
+    assert_eq!(table(&[], true, 2).piece(20_000), 65_536);
+    assert_eq!(table(&[("NEARMPI_BOARD_PIECES", "0")], false, 2).piece(20_000), 65_536);
+    assert_eq!(table(&[("NEARMPI_BOARD_MAX", "0")], false, 2).piece(20_000), 0);
+}
+
+#[test]
+fn switches_turn_ways_off() {
+    let none = table(
+        &[("NEARMPI_BOARD_ONE_COPY", "0"), ("NEARMPI_BOARD_PIECES", "0")],
+        false,
+        4,
+    );
+    assert_eq!((ways(none.allreduce), none.bcast.shown), ([65536, 0, 0, 0], 65536));
+    let all = table(&[("NEARMPI_BOARD_ONE_COPY", "2")], true, 9);
+    assert_eq!((all.bcast.shown, all.bcast.offered, all.scan.offered), (65536, ANY, 0));
+    let refused = table(&[("NEARMPI_BOARD_ONE_COPY", "2"), ("NEARMPI_ONE_COPY", "0")], true, 4);
+    assert!(!refused.bcast.offers_any() && refused.bcast.shown > 65536);
+}
+
+#[test]
+fn rules_take_the_place_of_the_defaults_for_their_case_alone() {
+    let rules =
+        "allreduce@2: shown<=4K offered<=8K; reduce_scatter crowded: shown pairs; bcast@3-: parts; gather: offered";
+    let set = |more| vec![("NEARMPI_COLLECTIVES", rules), more];
+    let (two, none) = (table(&set(("", "")), false, 2), table(&[], false, 2));
+    assert_eq!(ways(two.allreduce), [4096, 0, 0, 8192]);
+    assert_eq!((two.bcast, two.alltoall), (none.bcast, none.alltoall));
+    assert_eq!((two.gather.shown, two.gather.offered), (0, ANY));
+    let rules = "allreduce: shown<=1K doubling<=2K halves<=8K offered; bcast: parts<=1K";
+    let early = table(&[("NEARMPI_COLLECTIVES", rules)], false, 2);
+    assert_eq!(ways(early.allreduce), [1024, 8192, 0, ANY]);
+    let sends = [1024, 1025, 8192, 8193].map(|len| early.allreduce.sends(len));
+    assert_eq!(sends, [false, true, true, false]);
+    let four = table(&set(("", "")), true, 4);
+    assert_eq!((four.bcast.shown, four.bcast.offered), (0, 0));
+    // Blocks are not shown in pieces.
+    assert_eq!((four.reduce_scatter.shown, four.reduce_scatter.offered), (1 << 18, 0));
+    assert_eq!(four.allreduce, table(&[], true, 4).allreduce);
+    let refused = table(&set(("NEARMPI_ONE_COPY", "0")), false, 2);
+    assert_eq!((refused.gather.offered, refused.allreduce.shown), (0, 4096));
+}
+
+#[test]
+fn schedules_are_those_of_the_rule_then_the_usual_ones() {
+    let rules = "bcast: parts<=1K; allreduce@3: doubling<=9 halves<=99; alltoall: pairs; allgather: shown<=5";
+    let found = |name: &str| (name == "NEARMPI_COLLECTIVES").then(|| rules.into());
+    let settings = Settings::read(found).unwrap();
+    let way = |crowded, size, operation, len| Case::new(&settings, crowded, size).by_messages(operation, len, |_| true);
+    let bcast = |len| way(false, 9, Operation::Bcast, len);
+    assert_eq!(
+        [bcast(1024), bcast(1025), bcast(1 << 20)],
+        [Way::Parts, Way::Tree, Way::Parts]
+    );
+    let allreduce = |len| way(true, 3, Operation::Allreduce, len);
+    assert_eq!(
+        [allreduce(9), allreduce(10), allreduce(100)],
+        [Way::Doubling, Way::Halves, Way::Flat]
+    );
+    assert_eq!(way(true, 4, Operation::Allreduce, 10), Way::Flat);
+    assert_eq!(way(false, 9, Operation::Alltoall, 1), Way::Pairs);
+    assert_eq!(way(false, 9, Operation::Allgather, 1), Way::Bruck);
+    let unable = |len| {
+        let case = Case::new(&settings, false, 3);
+        case.by_messages(Operation::Allreduce, len, |way| way != Way::Halves)
+    };
+    assert_eq!([unable(50), unable(1 << 20)], [Way::Doubling; 2]);
+}
+
+#[test]
+fn a_case_says_what_is_done_as_a_rule() {
+    let settings = Settings::read(|_| None).unwrap();
+    let rule = |crowded, size, operation| Case::new(&settings, crowded, size).rule(operation).to_string();
+    assert_eq!(rule(false, 8, Operation::Barrier), "barrier@8 roomy: doubling");
+    assert_eq!(rule(false, 8, Operation::Bcast), "bcast@8 roomy: shown");
+    assert_eq!(rule(true, 8, Operation::Bcast), "bcast@8 crowded: shown<=512K offered");
+    assert_eq!(
+        rule(false, 16, Operation::Allreduce),
+        "allreduce@16 roomy: shown<=256K offered"
+    );
+    assert_eq!(
+        rule(false, 16, Operation::Alltoall),
+        "alltoall@16 roomy: shown<=7680 pairs<=480K offered"
+    );
+    let many = rule(true, 100, Operation::Allreduce);
+    assert_eq!(many, "allreduce@100 crowded: flat<=4K doubling<=16383 halves");
+}
