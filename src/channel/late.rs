@@ -5,7 +5,8 @@
 //! it keeps up again, or when its queue becomes so long that its memory matters, it tells them otherwise.
 //!
 //! *Leaving*: a sender that would fall asleep copies the messages which it has offered, and nobody has taken, into
-//! memory of its own and lets the program go on. The offers stand, at new addresses.
+//! memory of its own and lets the program go on. The offers stand, at new addresses. Where ranks share CPUs it sleeps a
+//! while first: its receiver may need this CPU.
 
 use super::packet::{Record, Way};
 use super::wait::NAP;
