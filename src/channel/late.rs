@@ -151,12 +151,12 @@ impl<B: Bytes> Channel<B> {
         };
         let (now, before, mut most) = (clock::nanoseconds(), self.sent.len(), NAP);
         for index in 0..self.offers.slots() {
-            let kept = self.offers.kept;
+            let held = self.offers.kept;
             let Some(open) = self.offers.may_leave(index) else {
                 continue;
             };
             let len = open.buffer.len();
-            if len > longest || kept + len > room {
+            if len > longest || held + len > room {
                 continue;
             }
             let waited = Duration::from_nanos(now - *open.waits_since.get_or_insert(now));

@@ -11,7 +11,6 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Sizes of which freed blocks are kept, in bytes.
 const LEAST: usize = 4 << 10;
@@ -22,11 +21,7 @@ const SIZES: usize = 44;
 const ALIGN: usize = 16;
 
 /// An allocator that keeps freed blocks.
-pub struct Spare {
-    blocks: Mutex<Blocks>,
-    /// Most bytes that are kept.
-    most: AtomicUsize,
-}
+pub struct Spare(Mutex<Blocks>);
 
 /// This library's; nothing is kept before MPI is initialized and after it is finalized. Sanitizers see each block come and go.
 #[cfg_attr(not(any(loom, sanitized)), global_allocator)]
@@ -37,6 +32,8 @@ struct Blocks {
     /// The first of each size; each holds the address of the next one.
     first: [*mut u8; SIZES],
     bytes: usize,
+    /// ... and may be at most.
+    most: usize,
     /// The size of which a block goes next if there are too many.
     next: usize,
 }
@@ -83,11 +80,20 @@ impl Blocks {
         Some(block)
     }
 
-    fn keep(&mut self, block: *mut u8, size: Size) {
+    /// Keeps a block; false if there is no room for it, though those of other sizes make room.
+    fn keep(&mut self, block: *mut u8, size: Size) -> bool {
+        let Some(room) = self.most.checked_sub(size.bytes()) else {
+            return false;
+        };
+        self.shrink(room, Some(size));
+        if self.bytes > room {
+            return false;
+        }
         // SAFETY: the block is nobody else's, and large enough.
         unsafe { block.cast::<*mut u8>().write(self.first[size.0]) };
         self.first[size.0] = block;
         self.bytes += size.bytes();
+        true
     }
 
     /// Gives blocks of other sizes than `but` to malloc until no more than `most` bytes are kept, as far as there are any.
@@ -109,46 +115,32 @@ impl Blocks {
 }
 
 impl Spare {
-    /// Keeps nothing yet, and later so many bytes at most.
+    /// Has nothing yet, and later so many bytes at most.
     pub const fn new(most: usize) -> Spare {
-        Spare {
-            blocks: Mutex::new(Blocks {
-                first: [null_mut(); SIZES],
-                bytes: 0,
-                next: 0,
-            }),
-            most: AtomicUsize::new(most),
-        }
+        Spare(Mutex::new(Blocks {
+            first: [null_mut(); SIZES],
+            bytes: 0,
+            most,
+            next: 0,
+        }))
     }
 
     /// Keeps so many bytes at most from now on.
     pub fn keep_at_most(&self, most: usize) {
-        self.most.store(most, Ordering::Relaxed);
-        if let Ok(mut blocks) = self.blocks.lock() {
+        if let Ok(mut blocks) = self.0.lock() {
+            blocks.most = most;
             blocks.shrink(most, None);
         }
     }
 
     /// A block that was kept. Nobody waits for another thread here, nor for one that was there when the process forked.
     fn kept(&self, size: Size) -> Option<*mut u8> {
-        self.blocks.try_lock().ok()?.take(size)
+        self.0.try_lock().ok()?.take(size)
     }
 
-    /// Keeps a block; false if there is no room for it.
+    /// Keeps a block; false if there is no room for it, or another thread is here.
     fn keep(&self, block: *mut u8, size: Size) -> bool {
-        let most = self.most.load(Ordering::Relaxed);
-        let Some(room) = most.checked_sub(size.bytes()) else {
-            return false;
-        };
-        let Ok(mut blocks) = self.blocks.try_lock() else {
-            return false;
-        };
-        blocks.shrink(room, Some(size));
-        let fits = blocks.bytes <= room;
-        if fits {
-            blocks.keep(block, size);
-        }
-        fits
+        self.0.try_lock().is_ok_and(|mut blocks| blocks.keep(block, size))
     }
 }
 
@@ -225,7 +217,7 @@ mod tests {
     }
 
     fn kept(spare: &Spare) -> usize {
-        spare.blocks.lock().unwrap().bytes
+        spare.0.lock().unwrap().bytes
     }
 
     #[test]
@@ -267,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_bytes_are_not_kept_and_those_not_used_lately_go_first() {
+    fn too_many_bytes_are_not_kept_and_blocks_of_other_sizes_make_room() {
         let spare = Spare::new(100_000);
         let old = [5_000; 10];
         // SAFETY: as in `passing`.

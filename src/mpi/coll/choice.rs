@@ -16,6 +16,7 @@ use crate::mpi::comm::Comm;
 use crate::mpi::world::Hold;
 use crate::sys::cvar::Settings;
 use crate::sys::selection::{Operation, Rule, Step, Way};
+use std::ops::RangeInclusive;
 
 /// Smallest pieces, in bytes: a turn costs as much as copying these.
 pub const LEAST: usize = 1024;
@@ -30,7 +31,7 @@ const FEW: usize = 8;
 pub struct Row {
     /// Bytes of a rank up to which it goes by boards.
     pub shown: usize,
-    /// ... where only that rank knows how many they are.
+    /// ... where only that rank knows how many they are, or it is nonblocking.
     pub shown_unasked: usize,
     /// Bytes up to which what is longer goes by messages.
     pub sent: usize,
@@ -60,6 +61,9 @@ const SHORT_ALLTOALL: (usize, usize) = (256, 8);
 
 /// Bytes of all ranks together up to which each looks at all the others rather than at one in each of several turns.
 const LOOKED_ROUND: usize = 3 << 10;
+
+/// Ranks that share CPUs of which a long broadcast is copied once.
+const ONCE_CROWD: RangeInclusive<usize> = 5..=16;
 
 /// However long.
 const ANY: usize = usize::MAX;
@@ -179,8 +183,8 @@ impl Table {
             reduce_share: ANY,
             // Where each rank has a CPU, two can copy by messages.
             bcast: match size {
-                // The buffers of all ranks of a CPU do not fit its cache, so those who read from the root's anew lose nothing by it.
-                5..=16 if crowded && once && any == ANY => Row {
+                // Longer buffers of all ranks of a CPU do not fit its cache together.
+                _ if crowded && ONCE_CROWD.contains(&size) && once && any == ANY => Row {
                     shown: at_once.saturating_mul(2),
                     ..row(any, true)
                 },

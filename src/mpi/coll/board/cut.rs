@@ -38,8 +38,8 @@ pub fn bounds(table: &Table, room: usize) -> (usize, bool) {
 const ONE_WAY: usize = 2 << 10;
 
 /// Bytes, as [`call::shown`](crate::mpi::coll::call::shown) counts them, up to which `task` of `size` ranks goes by boards, if it goes in pieces
-/// there: up to `NEARMPI_BOARD_STARTED`, and as far as a blocking one is shown. What two ranks copy once if that is quicker goes by
-/// messages, which find out by themselves.
+/// there: up to `NEARMPI_BOARD_STARTED`, and as far as a blocking one is shown, or further where its row says so. What two ranks
+/// copy once if that is quicker goes by messages, which find out by themselves.
 pub fn longest(settings: &Settings, table: &Table, task: &Task, size: usize) -> usize {
     let most = settings.board_started as usize;
     // How far blocking ones are shown, up to where two ranks show, and blocks that are shown.

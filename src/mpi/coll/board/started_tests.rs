@@ -4,6 +4,7 @@
 use super::tests::{ANY, SUM, Step, What, combined, job, reduction, take, values};
 use crate::mpi::coll::args::Root;
 use crate::mpi::coll::call::{Kept, Task, begin, keep};
+use crate::mpi::coll::choice::Table;
 use crate::mpi::coll::internal;
 use crate::mpi::coll::signature::Call;
 use crate::mpi::coll::support::{data, regular};
@@ -11,6 +12,7 @@ use crate::mpi::comm::{Comm, create};
 use crate::mpi::pt2pt::{self, persistent};
 use crate::mpi::request::{self, RequestKey};
 use crate::mpi::world::Hold;
+use crate::sys::cvar::Settings;
 use std::rc::Rc;
 
 /// An operation: its buffers, what must come out, and of how many elements.
@@ -424,4 +426,13 @@ fn persistent_operations_claim_boards_and_give_them_back() {
             internal::barrier(&mut hold, &first).unwrap();
         }
     });
+}
+
+#[test]
+fn a_long_broadcast_of_ranks_that_share_cpus_goes_in_pieces_if_it_is_nonblocking() {
+    let settings = Settings::read(|_| None).unwrap();
+    let table = Table::new(&settings, true, 8);
+    let task = Task::Bcast(Root::Rank(0), data(&mut [0]));
+    assert!(table.bcast.shown < 1 << 20);
+    assert_eq!(super::cut::longest(&settings, &table, &task, 8), usize::MAX);
 }
