@@ -166,7 +166,7 @@ fn collectives(ranks: Option<&str>) -> Result<String, String> {
             };
             writeln!(text, "\n# {size} ranks, of a job with {whose}").expect("a String takes every text");
             for &operation in Operation::ALL {
-                let rule = Case::new(&settings, crowded, size).rule(operation);
+                let rule = Case::new(&settings, crowded.then_some(cpus as u32), size).rule(operation);
                 writeln!(text, "{rule};").expect("a String takes every text");
             }
         }
@@ -179,8 +179,8 @@ const SELECTION: &str = "\
 #   RULE: OPERATION[@RANKS] [roomy|crowded]: WAY[<=BYTES] ...
 #   RANKS: 8, 3-8 or 3-; roomy: jobs with a CPU for each rank; BYTES: 4096, 64K, 1M
 # Of the ways the first is taken whose bound holds and that can do it. For blocking operations alone there are shown
-# (through boards in shared memory), learnt (shown or copied once, as proves quicker while the program runs) and offered
-# (copied once); the others are by messages, and may come before learnt and offered.
+# (through boards in shared memory), learnt (shown or copied once, as proves quicker while the program runs), handed (from
+# rank to rank, each of which reduces) and offered (copied once); the others are by messages, and may come before all but shown.
 #
 # OPERATION       BYTES                           WAYS, in this order
 ";
@@ -268,7 +268,7 @@ mod tests {
             let settings = Settings::read(given).unwrap();
             let crowded = rules.contains("crowded");
             for (&operation, line) in Operation::ALL.iter().zip(half) {
-                let rule = Case::new(&settings, crowded, 6).rule(operation);
+                let rule = Case::new(&settings, crowded.then_some(2), 6).rule(operation);
                 assert_eq!(format!("{rule};"), *line);
             }
         }

@@ -34,6 +34,9 @@ impl<B: Bytes> Channel<B> {
         if segment.oversubscribed() {
             // The reader may run on this very CPU: windows of 512 bytes of four ranks on two took 1.8 times as long.
             settings.demote_max = 0;
+            // Who read it before on this CPU has brought it here, and who wrote it elsewhere may not run now: broadcasts, allgathers and
+            // alltoalls of 8 ranks took 1.1 to 1.3 times as long.
+            settings.fetch_ahead = 0;
         }
         let ranks = segment.known();
         let block = Block::new(&segment, me);
@@ -204,6 +207,16 @@ mod tests {
         receiver.consume(sender);
         assert_eq!(sender, from);
         len
+    }
+
+    #[test]
+    fn ranks_that_share_cpus_neither_hand_lines_over_nor_fetch_them_ahead() {
+        for (cpus, expected) in [(2, (512, 4096)), (1, (0, 0))] {
+            let file = segment::create(2, cpus).unwrap();
+            let segment = Arc::new(Segment::attach(file.as_fd()).unwrap());
+            let channel = Channel::<Plain>::join(segment, 0, Settings::read(|_| None).unwrap());
+            assert_eq!((channel.settings.demote_max, channel.ahead.0), expected);
+        }
     }
 
     #[test]

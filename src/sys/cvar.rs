@@ -127,7 +127,7 @@ cvars! {
     fetch_max "FETCH_MAX" 2048 0..=1048576
         "bytes up to which a message in the ring that was waited for is fetched all at once, with room for an answer of its size; 0: none";
     fetch_ahead "FETCH_AHEAD" 4096 0..=1048576
-        "bytes that a copy of 4 KiB and more out of memory that another rank has written, or into a shuttle, fetches before it needs them; 0: none; unless it is set, 0 on processors that are not Intel's: on AMD's Zen 3 that loses";
+        "bytes that a copy of 4 KiB and more out of memory that another rank has written, or into a shuttle, fetches before it needs them; 0, or ranks that share CPUs: none; unless it is set, 0 on processors that are not Intel's: on AMD's Zen 3 that loses";
     ask_max "ASK_MAX" 32768 0..=1073741824
         "bytes up to which a synchronous message goes by value, and its receiver answers when a receive has it (at most RING_MAX); longer ones are offered";
     spare_max "SPARE_MAX" 4194304 0..=1099511627776

@@ -7,7 +7,7 @@
 //! ```
 //! A rule counts for communicators of so many ranks (`8`, `3-8`, `3-`; without: any), in jobs whose ranks have a CPU each
 //! (`roomy`) or share CPUs (`crowded`). Its ways are tried in turn: the first whose bound is not exceeded and that is able
-//! is taken; what none of them takes goes the usual way by messages. Ways by messages may stand before `learnt` and `offered`.
+//! is taken; what none of them takes goes the usual way by messages. Ways by messages may stand before all others but `shown`.
 //! Of two rules for the same case the later one counts.
 
 use std::fmt;
@@ -59,12 +59,14 @@ words! {
 }
 
 words! {
-    /// How it goes. All but the first three are by messages.
+    /// How it goes. All but the first four are by messages.
     Way {
         /// Through boards in shared memory.
         Shown "shown",
         /// One of shown and offered: the one that proves quicker while the program runs.
         Learnt "learnt",
+        /// Through boards, from rank to rank: each reduces what it gets with what it has, and hands that on.
+        Handed "handed",
         /// Copied once by whoever needs it.
         Offered "offered",
         /// All to one rank, which answers.
@@ -93,7 +95,7 @@ words! {
 impl Way {
     /// Whether it is a schedule of messages.
     pub fn is_by_messages(self) -> bool {
-        !matches!(self, Way::Shown | Way::Learnt | Way::Offered)
+        !matches!(self, Way::Shown | Way::Learnt | Way::Handed | Way::Offered)
     }
 }
 
@@ -117,7 +119,7 @@ impl Operation {
         match self {
             Operation::Barrier => &[Flat, Doubling],
             Operation::Bcast => &[Shown, Learnt, Offered, Tree, Parts],
-            Operation::Reduce => &[Shown, Learnt, Offered, Flat, Tree, Halves],
+            Operation::Reduce => &[Shown, Learnt, Handed, Offered, Flat, Tree, Halves],
             Operation::Allreduce => &[Shown, Offered, Flat, Doubling, Halves],
             Operation::ReduceScatter => &[Shown, Offered, Pairs],
             Operation::Scan => &[Shown, Offered, Doubling],
@@ -226,7 +228,7 @@ impl Rule {
         match sorted(true) && sorted(false) && shown_first {
             _ if steps.is_empty() => Err("no way behind the colon".into()),
             false => Err(format!(
-                "the ways of {name} go in this order, each once: {}; those by messages may come before learnt and offered",
+                "the ways of {name} go in this order, each once: {}; those by messages may come before all others but shown",
                 list(operation.ways().iter().map(|way| way.word()))
             )),
             true => Ok(Rule {

@@ -56,7 +56,7 @@ pub fn measure(cpus: &[usize]) -> String {
                 );
             }
             let settings = Settings::read(|_| None).expect("defaults make sense");
-            let usual = Case::new(&settings, false, size).rule(operation);
+            let usual = Case::new(&settings, None, size).rule(operation);
             rules.extend(choose(&costs, &usual).map(|steps| {
                 let ranks = if size == 2 { (2, 2) } else { (3, usize::MAX) };
                 Rule {
@@ -71,12 +71,16 @@ pub fn measure(cpus: &[usize]) -> String {
     rules.iter().map(Rule::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The ways that are compared: those by boards, and the usual one by messages at length.
+/// The ways that are compared: those by boards, of long data the usual one, and the usual one by messages at length.
 fn ways(operation: Operation, size: usize) -> Vec<Way> {
     let settings = Settings::read(|_| None).expect("defaults make sense");
-    let case = Case::new(&settings, false, size);
+    let case = Case::new(&settings, None, size);
     let messages = case.by_messages(operation, LENGTHS[LENGTHS.len() - 1], |_| true);
-    vec![Way::Shown, Way::Offered, messages]
+    let long = match operation {
+        Operation::Reduce if size > 2 => Way::Handed,
+        _ => Way::Offered,
+    };
+    vec![Way::Shown, long, messages]
 }
 
 /// The steps that cost least over all lengths, if that is clearly less than the usual ones do.
@@ -94,7 +98,7 @@ fn choose(costs: &Costs, usual: &Rule) -> Option<Vec<Step>> {
         cost.map(f64::ln).iter().sum::<f64>() / 2.0
     };
     let sum = |way_of: &dyn Fn(usize) -> Way| -> f64 { (0..LENGTHS.len()).map(|index| at(way_of(index), index)).sum() };
-    let [shown, offered, messages] = [costs[0].0, costs[1].0, costs[2].0];
+    let [shown, long, messages] = [costs[0].0, costs[1].0, costs[2].0];
     let usually = sum(&|index| {
         let step = usual.steps.iter().find(|step| LENGTHS[index] <= step.most);
         step.map(|step| step.way)
@@ -102,7 +106,7 @@ fn choose(costs: &Costs, usual: &Rule) -> Option<Vec<Step>> {
             .unwrap_or(messages)
     });
     let all = LENGTHS.len();
-    let orders = [[shown, offered, messages], [shown, messages, offered]];
+    let orders = [[shown, long, messages], [shown, messages, long]];
     let splits = (0..=all).flat_map(|first| (first..=all).map(move |second| (first, second)));
     let costed = splits.flat_map(|(first, second)| {
         orders.map(|ways| {
@@ -212,7 +216,7 @@ mod tests {
 
     fn usual() -> Rule {
         let settings = Settings::read(|_| None).unwrap();
-        Case::new(&settings, false, 2).rule(Operation::Bcast)
+        Case::new(&settings, None, 2).rule(Operation::Bcast)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::args::{Blocks, Data, Places, Reduction, Root, reduction_signature};
 use super::board::doubling::{self, DOUBLED};
+use super::board::handed;
 use super::board::reductions::{self, Elements};
 use super::board::started::{self, Plan};
 use super::board::{self, AT_ONCE, Boards, Learns, Where, kept, long, long_reductions, moves, shares, varying};
@@ -397,6 +398,10 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             match elements.size() {
                 0 => Some(Ok(())),
                 _ if elements.are_sent(&table.reduce) => None,
+                len if len > table.reduce.shown.max(table.reduce.learnt) && len <= table.reduce.handed => {
+                    let near = table.link;
+                    Some(handed::reduce(hold, Where { near, ..at(signature) }, *root, &elements))
+                }
                 len if len > table.reduce.shown.max(table.reduce.learnt) => (table.reduce.offers(len))
                     .then(|| long_reductions::reduce(hold, at(signature), Some(*root), &elements)),
                 len if len > table.reduce.shown && size == 2 => {

@@ -4,14 +4,13 @@
 //!
 //! A row of the table says up to how many bytes the operation is shown on the boards, in pieces of `near` bytes where it
 //! goes in pieces, up to how many it goes by messages after that, up to how many it is shown or offered as the ranks learn what
-//! is quicker, and up to how many it is offered, to be copied once; what is longer still becomes a schedule, and so does what is
-//! of more ranks than use boards.
+//! is quicker, up to how many it is handed on from rank to rank, and up to how many it is offered, to be copied once; what is longer
+//! still becomes a schedule, and so does what is of more ranks than use boards.
 //! Nonblocking and persistent operations are shown as far as blocking ones, but at least up to one bound for all
 //! (`NEARMPI_BOARD_STARTED`), and become schedules above.
 
 use super::board::desk::LINE;
 use super::board::{AT_ONCE, MOST};
-use super::machine::is_crowded;
 use crate::mpi::comm::Comm;
 use crate::mpi::world::Hold;
 use crate::sys::cvar::Settings;
@@ -37,6 +36,8 @@ pub struct Row {
     pub sent: usize,
     /// Bytes up to which what is longer is shown or copied once, as has been learnt ([`board::learnt`](super::board::learnt)).
     pub learnt: usize,
+    /// Bytes up to which what is longer is handed on from rank to rank.
+    pub handed: usize,
     /// Bytes up to which what is longer is copied once; 0: never, however long or of unknown length.
     pub offered: usize,
 }
@@ -62,8 +63,8 @@ const SHORT_ALLTOALL: (usize, usize) = (256, 8);
 /// Bytes of all ranks together up to which each looks at all the others rather than at one in each of several turns.
 const LOOKED_ROUND: usize = 3 << 10;
 
-/// Ranks that share CPUs of which a long broadcast is copied once.
-const ONCE_CROWD: RangeInclusive<usize> = 5..=16;
+/// Ranks that share so many CPUs at most of which a long broadcast is copied once.
+const ONCE_CROWD: (RangeInclusive<usize>, u32) = (5..=16, 2);
 
 /// However long.
 const ANY: usize = usize::MAX;
@@ -97,6 +98,8 @@ pub struct Table {
     pub least: usize,
     /// The same in an allgather, an alltoall and its kin.
     pub wide: usize,
+    /// Bytes that a rank hands on at a time.
+    pub link: usize,
     /// Bytes from which an allreduce, up to [`DOUBLED`](super::board::doubling::DOUBLED) bytes, goes by exchanges at doubling
     /// distances; 0: a barrier too.
     pub doubling: usize,
@@ -125,8 +128,9 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table for `size` ranks, of a job whose ranks share CPUs if `crowded`.
-    pub fn new(settings: &Settings, crowded: bool, size: usize) -> Table {
+    /// The table for `size` ranks, of a job whose ranks share the CPUs of `crowd`, or have one each.
+    pub fn new(settings: &Settings, crowd: Option<u32>, size: usize) -> Table {
+        let crowded = crowd.is_some();
         let near = (settings.board_max as usize).min(MOST);
         let can = near > 0 && settings.one_copy != 0;
         // What is longer may be copied once where that has proved quicker, or always, and then nothing goes in pieces.
@@ -155,10 +159,13 @@ impl Table {
             shown_unasked: shown,
             sent: 0,
             learnt: 0,
+            handed: 0,
             offered: if offered { ANY } else { 0 },
         };
         let mut table = Table {
             near,
+            // As above; where each has one, those behind it begin sooner.
+            link: if crowded { near } else { near / 2 },
             // Where ranks share CPUs each turn costs a change of place.
             least: match crowded || any != ANY {
                 true => near,
@@ -184,13 +191,27 @@ impl Table {
             // Where each rank has a CPU, two can copy by messages.
             bcast: match size {
                 // Longer buffers of all ranks of a CPU do not fit its cache together.
-                _ if crowded && ONCE_CROWD.contains(&size) && once && any == ANY => Row {
-                    shown: at_once.saturating_mul(2),
-                    ..row(any, true)
-                },
+                _ if ONCE_CROWD.0.contains(&size)
+                    && crowd.is_some_and(|cpus| cpus <= ONCE_CROWD.1)
+                    && once
+                    && any == ANY =>
+                {
+                    Row {
+                        shown: at_once.saturating_mul(2),
+                        ..row(any, true)
+                    }
+                }
                 _ => row(if crowded { any } else { short }, always),
             },
-            reduce: row(reduced(short.saturating_mul(4).min(any)), always),
+            reduce: match crowded && size > 2 && any == ANY {
+                // The others need not wait for the root while their scratch memory holds what it has not reduced yet.
+                true => Row {
+                    shown: at_once.saturating_mul(2),
+                    handed: ANY,
+                    ..row(any, false)
+                },
+                false => row(reduced(short.saturating_mul(4).min(any)), always),
+            },
             allreduce: match crowded {
                 true => row(any, always),
                 false => row(reduced(near), once),
@@ -231,6 +252,9 @@ impl Table {
                 table.reduce_share = settings.share_min.saturating_mul(4) as usize;
             }
         }
+        if !crowded {
+            table.reduce.shown_unasked = table.reduce.shown;
+        }
         for &operation in Operation::ALL {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {
                 continue;
@@ -255,6 +279,7 @@ impl Table {
                 shown_unasked: shown,
                 sent: sent.max().unwrap_or(0),
                 learnt: if can { most(Way::Learnt) } else { 0 },
+                handed: if near >= LEAST { most(Way::Handed) } else { 0 },
                 offered: if can { most(Way::Offered) } else { 0 },
             };
         }
@@ -281,6 +306,7 @@ impl Table {
         send(&mut self.scatter, 2 << 10, (32 << 10) * others);
         self.allreduce.shown = any.min(if once { AT_ONCE } else { 1 << 20 });
         self.reduce.shown = self.reduce.shown.min(512 << 10);
+        self.reduce.handed = if any == ANY { ANY } else { 0 };
         self.allgather.shown = self.near;
         if size > 4 {
             if once {
@@ -324,23 +350,20 @@ impl Table {
 #[derive(Clone, Copy)]
 pub struct Case<'a> {
     settings: &'a Settings,
-    crowded: bool,
+    crowd: Option<u32>,
     size: usize,
 }
 
 impl<'a> Case<'a> {
-    /// That of `size` ranks, of a job whose ranks share CPUs if `crowded`.
-    pub fn new(settings: &'a Settings, crowded: bool, size: usize) -> Case<'a> {
-        Case {
-            settings,
-            crowded,
-            size,
-        }
+    /// That of `size` ranks, of a job whose ranks share the CPUs of `crowd`, or have one each.
+    pub fn new(settings: &'a Settings, crowd: Option<u32>, size: usize) -> Case<'a> {
+        Case { settings, crowd, size }
     }
 
     /// That of `comm`.
     pub fn of(hold: &'a Hold, comm: &Comm) -> Case<'a> {
-        Case::new(hold.engine.channel.settings(), is_crowded(hold), comm.size() as usize)
+        let channel = &hold.engine.channel;
+        Case::new(channel.settings(), channel.segment().crowd(), comm.size() as usize)
     }
 
     /// The schedule for `len` bytes: the first way within its bound that is `able`, of the rule for this case, then of
@@ -354,18 +377,23 @@ impl<'a> Case<'a> {
 
     /// The rule that says what is done in this case.
     pub fn rule(self, operation: Operation) -> Rule {
-        let row = Table::new(self.settings, self.crowded, self.size)
+        let row = Table::new(self.settings, self.crowd, self.size)
             .row(operation)
             .map(|(row, _)| *row);
         let row = row.filter(|_| self.size as u64 <= self.settings.board_ranks);
-        let [shown, sent, learnt, offered] = row.map_or([0; 4], |row| [row.shown, row.sent, row.learnt, row.offered]);
+        let bounds = |row: Row| [row.shown, row.sent, row.learnt, row.handed, row.offered];
+        let [shown, sent, learnt, handed, offered] = row.map_or([0; 5], bounds);
         let step = |way, most| Step { way, most };
         let schedules = self.schedules(operation);
         let sent = schedules.iter().map(|&Step { way, most }| step(way, most.min(sent)));
         let mut steps: Vec<Step> = Vec::new();
         for step in std::iter::once(step(Way::Shown, shown))
             .chain(sent)
-            .chain([step(Way::Learnt, learnt), step(Way::Offered, offered)])
+            .chain([
+                step(Way::Learnt, learnt),
+                step(Way::Handed, handed),
+                step(Way::Offered, offered),
+            ])
             .chain(schedules.iter().copied())
         {
             let reached = steps.last().map_or(0, |step| step.most);
@@ -376,14 +404,17 @@ impl<'a> Case<'a> {
         Rule {
             operation,
             ranks: (self.size, self.size),
-            crowded: Some(self.crowded),
+            crowded: Some(self.crowd.is_some()),
             steps,
         }
     }
 
     /// The ways by messages: those of the rule for this case, then the usual ones.
     fn schedules(self, operation: Operation) -> Vec<Step> {
-        let rule = self.settings.collectives.find(operation, self.size, self.crowded);
+        let rule = self
+            .settings
+            .collectives
+            .find(operation, self.size, self.crowd.is_some());
         let ruled = rule.map_or(&[][..], |rule| &rule.steps).iter().copied();
         ruled
             .filter(|step| step.way.is_by_messages())
@@ -395,14 +426,14 @@ impl<'a> Case<'a> {
     fn usual(self, operation: Operation) -> Vec<Step> {
         let up_to = |way, most| Step { way, most };
         let any = |way| up_to(way, ANY);
-        let crowd = if self.crowded { SHORT_CROWD } else { 0 };
+        let roomy = self.crowd.is_none();
+        let crowd = if roomy { 0 } else { SHORT_CROWD };
         let from = |ranks, block: usize| if self.size >= ranks { block } else { 0 };
-        let roomy = !self.crowded;
         // With a CPU each, a root is through with some ranks before a tree is.
         let tree = if roomy { LINEAR } else { SHORT_BLOCK.1 };
         let others = self.size.saturating_sub(1);
         match operation {
-            Operation::Barrier => vec![any(if self.crowded { Way::Flat } else { Way::Doubling })],
+            Operation::Barrier => vec![any(if roomy { Way::Doubling } else { Way::Flat })],
             Operation::Bcast => match self.size >= LONG_BCAST.1 {
                 true => vec![up_to(Way::Tree, LONG_BCAST.0 - 1), any(Way::Parts)],
                 false => vec![any(Way::Tree)],

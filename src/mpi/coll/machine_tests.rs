@@ -41,7 +41,7 @@ fn data_moves_as_it_should() {
         job(ranks, |rank, hold| {
             let comm = hold.world.clone();
             let settings = settings();
-            let case = Case::new(&settings, false, comm.size() as usize);
+            let case = Case::new(&settings, None, comm.size() as usize);
             let last = ranks - 1;
             for count in COUNTS {
                 let mut ints = if rank == last { values(7, count) } else { vec![0; count] };
@@ -92,7 +92,7 @@ fn reductions_add_up() {
         job(ranks, |rank, hold| {
             let comm = hold.world.clone();
             let settings = settings();
-            let case = Case::new(&settings, crowded, comm.size() as usize);
+            let case = Case::new(&settings, crowded.then_some(2), comm.size() as usize);
             let sum = hold.ops.builtin(3).unwrap().clone();
             for count in COUNTS {
                 let mut mine = values(rank, count);
@@ -139,7 +139,7 @@ fn nonblocking_operations_pass_each_other() {
     job(4, |rank, hold| {
         let comm = hold.world.clone();
         let settings = settings();
-        let case = Case::new(&settings, false, comm.size() as usize);
+        let case = Case::new(&settings, None, comm.size() as usize);
         let sum = hold.ops.builtin(3).unwrap().clone();
         let mut mine: Vec<Vec<i32>> = (0..20).map(|turn| values(rank, turn * 300)).collect();
         let mut got: Vec<Vec<i32>> = mine.iter().map(|ints| vec![0; ints.len()]).collect();
@@ -166,7 +166,7 @@ fn unequal_counts_are_an_error_not_junk() {
     job(2, |rank, hold| {
         let comm = hold.world.clone();
         let settings = settings();
-        let case = Case::new(&settings, false, comm.size() as usize);
+        let case = Case::new(&settings, None, comm.size() as usize);
         let mut ints = vec![rank as i32; 4 + 4 * rank as usize];
         let result = run(hold, plan::bcast(case, &comm, Root::Rank(0), &data(&mut ints)));
         if rank == 1 {
@@ -187,7 +187,7 @@ fn different_calls_are_named_to_whoever_hears_of_the_other() {
     job(2, |rank, hold| {
         let comm = hold.world.clone();
         let settings = settings();
-        let case = Case::new(&settings, false, comm.size() as usize);
+        let case = Case::new(&settings, None, comm.size() as usize);
         let mut ints = vec![0; 4];
         // Rank 0 sends and returns; rank 1 is told.
         let operation = match rank {

@@ -22,6 +22,11 @@ impl Segment {
         self.ranks() > self.header().cpus.load(Ordering::Relaxed)
     }
 
+    /// The CPUs that its ranks share, if there are more ranks than CPUs.
+    pub fn crowd(&self) -> Option<u32> {
+        self.oversubscribed().then(|| self.cpus())
+    }
+
     /// The layout of what the job began with.
     pub fn layout(&self) -> &Layout {
         &self.part.layout

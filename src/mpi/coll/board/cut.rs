@@ -46,7 +46,7 @@ pub fn longest(settings: &Settings, table: &Table, task: &Task, size: usize) -> 
     let (row, two, blocks) = match task {
         // All is shown at once.
         Task::ReduceScatter(..) => return most.min(ROOM.0 / 2),
-        Task::Reduce(..) => return most.max(table.reduce.shown),
+        Task::Reduce(..) => return most.max(table.reduce.shown_unasked),
         Task::Allreduce(..) => return most.max(table.allreduce.shown),
         Task::Scan(_, false) => return most.max(table.scan.shown),
         Task::Bcast(..) | Task::Scan(_, true) => (&table.bcast, ONE_WAY, 1),

@@ -26,7 +26,7 @@ use std::rc::Rc;
 pub fn claim(hold: &mut Hold, comm: &Rc<Comm>, task: &Task) -> Result<Option<(Rc<Boards>, Context, Signature)>> {
     let (size, channel) = (comm.size() as usize, &hold.engine.channel);
     let shown = call::shown(hold, task, size).map(|(shown, _)| shown);
-    let table = Table::new(channel.settings(), channel.segment().oversubscribed(), size);
+    let table = Table::new(channel.settings(), channel.segment().crowd(), size);
     let most = longest(channel.settings(), &table, task, size);
     let Some(shown) = shown.filter(|&shown| shown <= most && Boards::may_open(hold, comm, true)) else {
         return Ok(None);

@@ -19,6 +19,7 @@
 //! | [`doubling`] | exchanges at doubling distances |
 //! | [`desk`] | scratch memory that is still being read; what threads wait for |
 //! | [`far`] | what is too long to be shown: one copy out of its owner's memory |
+//! | [`handed`] | reductions that go from rank to rank |
 //! | [`kept`] | persistent operations |
 //! | [`learnt`] | whether long data are shown or offered, where that is learnt |
 //! | [`lent`] | what is shown where it lies |
@@ -43,6 +44,7 @@ mod cut;
 pub mod desk;
 pub mod doubling;
 pub mod far;
+pub mod handed;
 pub mod kept;
 pub mod learnt;
 mod lent;
@@ -249,7 +251,7 @@ impl Boards {
         }
         let channel = &hold.engine.channel;
         let (settings, segment) = (channel.settings(), channel.segment());
-        let table = Table::new(settings, segment.oversubscribed(), comm.size() as usize);
+        let table = Table::new(settings, segment.crowd(), comm.size() as usize);
         let mut room = second(context.into()).filter(|_| started).map(room);
         let cut = cut::bounds(&table, room.map_or(0, |(_, bytes)| bytes));
         let areas = room.and_then(|room| Areas::open(hold, comm, room));
@@ -365,16 +367,24 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
+    /// Waits until nobody reads what this rank's slot of the turn showed before.
+    #[inline]
+    fn free_slot(&self, hold: &mut Hold) -> Result<()> {
+        let boards = self.boards;
+        let shown = boards.shown[self.number as usize % SLOTS].get();
+        if shown > boards.through() && shown > boards.look_through() {
+            boards.wait_through(hold, shown, self.comm, self.tag)?;
+        }
+        Ok(())
+    }
+
     /// Shows; wakes nobody yet.
     #[inline]
     fn put(&self, hold: &mut Hold, len: usize, far: bool, fill: impl FnOnce(&mut Sheet)) -> Result<()> {
         let boards = self.boards;
         let slot = boards.members[boards.me].board.slot(self.number);
-        let shown = &boards.shown[self.number as usize % SLOTS];
-        if shown.get() > boards.through() && shown.get() > boards.look_through() {
-            boards.wait_through(hold, shown.get(), self.comm, self.tag)?;
-        }
-        shown.set(self.number);
+        self.free_slot(hold)?;
+        boards.shown[self.number as usize % SLOTS].set(self.number);
         let note = Note {
             tag: self.tag,
             len: len as u32,

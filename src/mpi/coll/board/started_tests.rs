@@ -431,7 +431,7 @@ fn persistent_operations_claim_boards_and_give_them_back() {
 #[test]
 fn a_long_broadcast_of_ranks_that_share_cpus_goes_in_pieces_if_it_is_nonblocking() {
     let settings = Settings::read(|_| None).unwrap();
-    let table = Table::new(&settings, true, 8);
+    let table = Table::new(&settings, Some(2), 8);
     let task = Task::Bcast(Root::Rank(0), data(&mut [0]));
     assert!(table.bcast.shown < 1 << 20);
     assert_eq!(super::cut::longest(&settings, &table, &task, 8), usize::MAX);

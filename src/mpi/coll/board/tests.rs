@@ -351,7 +351,7 @@ fn rules() -> impl Strategy<Value = String> {
     let bound = prop_oneof![Just(""), Just("<=0"), Just("<=100"), Just("<=2K"), Just("<=40K")];
     let rule = (
         0..Operation::ALL.len(),
-        prop::collection::vec(prop::option::of(bound), 6),
+        prop::collection::vec(prop::option::of(bound), 7),
         any::<bool>(),
     );
     let rule = rule.prop_map(|(operation, bounds, early)| {
@@ -359,7 +359,7 @@ fn rules() -> impl Strategy<Value = String> {
         let ways = operation.ways().iter().zip(bounds);
         let ways = ways.filter_map(|(&way, bound)| Some((way, format!("{}{}", way.word(), bound?))));
         let mut ways: Vec<_> = ways.collect();
-        // Messages before what is learnt or offered.
+        // Messages before all ways by boards but the first.
         if early {
             ways.sort_by_key(|(way, _)| (*way != Way::Shown, !way.is_by_messages()));
         }

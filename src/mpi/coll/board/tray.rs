@@ -34,9 +34,14 @@ impl<'a> Turn<'a> {
             };
             return Ok(mine(at));
         }
+        self.scratch(hold, len, self.number).map(mine)
+    }
+
+    /// The place of `len` bytes in this rank's scratch memory that are read until turn `last` is over.
+    pub(super) fn scratch(&self, hold: &mut Hold, len: usize, last: u64) -> Result<usize> {
         loop {
-            if let Some(at) = hold.desk.place(len, self.number, self.boards) {
-                return Ok(mine(at));
+            if let Some(at) = hold.desk.place(len, last, self.boards) {
+                return Ok(at);
             }
             match hold.desk.oldest() {
                 Some((turn, boards)) => boards.wait_through(hold, turn, self.comm, self.tag)?,

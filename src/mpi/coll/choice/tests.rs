@@ -8,7 +8,7 @@ fn table(set: &[(&str, &str)], crowded: bool, size: usize) -> Table {
             .find(|(key, _)| *key == name)
             .map(|(_, value)| (*value).into())
     };
-    Table::new(&Settings::read(value).unwrap(), crowded, size)
+    Table::new(&Settings::read(value).unwrap(), crowded.then_some(2), size)
 }
 
 #[test]
@@ -77,6 +77,43 @@ fn some_ranks_that_share_cpus_copy_long_broadcasts_once_unless_they_are_started(
 }
 
 #[test]
+fn long_broadcasts_of_ranks_that_share_many_cpus_go_in_pieces() {
+    let settings = Settings::read(|_| None).unwrap();
+    let bcast = |cpus, size| Table::new(&settings, Some(cpus), size).bcast.offered;
+    assert_eq!([bcast(2, 8), bcast(3, 8), bcast(8, 16)], [ANY, 0, 0]);
+}
+
+#[test]
+fn long_reductions_of_more_than_two_ranks_are_handed_on() {
+    let row = |set: &[(&str, &str)], crowded, size| {
+        let table = table(set, crowded, size);
+        let reduce = table.reduce;
+        ([reduce.shown, reduce.shown_unasked, reduce.handed], table.link)
+    };
+    assert_eq!(row(&[], true, 3), ([512 << 10, ANY, ANY], 64 << 10));
+    assert_eq!(row(&[], true, 40), row(&[], true, 3));
+    assert_eq!(row(&[], false, 4), ([512 << 10, 512 << 10, ANY], 32 << 10));
+    assert_eq!(row(&[], false, 16), ([256 << 10, 256 << 10, ANY], 32 << 10));
+    assert_eq!([row(&[], true, 2).0[2], row(&[], false, 2).0[2]], [0, 0]);
+    // It copies nothing out of another's memory.
+    assert_eq!(row(&[("NEARMPI_ONE_COPY", "0")], false, 16).0[2], ANY);
+    for switch in [
+        ("NEARMPI_BOARD_PIECES", "0"),
+        ("NEARMPI_BOARD_ONE_COPY", "2"),
+        ("NEARMPI_BOARD_MAX", "0"),
+    ] {
+        assert_eq!(
+            [true, false].map(|crowded| row(&[switch], crowded, 8).0[2]),
+            [0, 0],
+            "{switch:?}"
+        );
+    }
+    let rules = [("NEARMPI_COLLECTIVES", "reduce: shown<=4K handed<=1M offered")];
+    let reduce = table(&rules, false, 4).reduce;
+    assert_eq!([reduce.shown, reduce.handed, reduce.offered], [4096, 1 << 20, ANY]);
+}
+
+#[test]
 fn many_ranks_with_a_cpu_each_show_in_pieces_or_send() {
     let [four, eight, nine] = [4, 8, 9].map(|size| table(&[], false, size));
     assert_eq!([four, eight, nine].map(|table| table.wide), [1 << 16, 1 << 16, 1 << 15]);
@@ -140,7 +177,9 @@ fn schedules_are_those_of_the_rule_then_the_usual_ones() {
     let rules = "bcast: parts<=1K; allreduce@3: doubling<=9 halves<=99; alltoall: pairs; allgather: shown<=5";
     let found = |name: &str| (name == "NEARMPI_COLLECTIVES").then(|| rules.into());
     let settings = Settings::read(found).unwrap();
-    let way = |crowded, size, operation, len| Case::new(&settings, crowded, size).by_messages(operation, len, |_| true);
+    let way = |crowded: bool, size, operation, len| {
+        Case::new(&settings, crowded.then_some(2), size).by_messages(operation, len, |_| true)
+    };
     let bcast = |len| way(false, 9, Operation::Bcast, len);
     assert_eq!(
         [bcast(1024), bcast(1025), bcast(1 << 20)],
@@ -155,7 +194,7 @@ fn schedules_are_those_of_the_rule_then_the_usual_ones() {
     assert_eq!(way(false, 9, Operation::Alltoall, 1), Way::Pairs);
     assert_eq!(way(false, 9, Operation::Allgather, 1), Way::Bruck);
     let unable = |len| {
-        let case = Case::new(&settings, false, 3);
+        let case = Case::new(&settings, None, 3);
         case.by_messages(Operation::Allreduce, len, |way| way != Way::Halves)
     };
     assert_eq!([unable(50), unable(1 << 20)], [Way::Doubling; 2]);
@@ -164,9 +203,13 @@ fn schedules_are_those_of_the_rule_then_the_usual_ones() {
 #[test]
 fn a_case_says_what_is_done_as_a_rule() {
     let settings = Settings::read(|_| None).unwrap();
-    let rule = |crowded, size, operation| Case::new(&settings, crowded, size).rule(operation).to_string();
+    let rule = |crowded: bool, size, operation| {
+        let case = Case::new(&settings, crowded.then_some(2), size);
+        case.rule(operation).to_string()
+    };
     assert_eq!(rule(false, 8, Operation::Barrier), "barrier@8 roomy: doubling");
     assert_eq!(rule(false, 8, Operation::Bcast), "bcast@8 roomy: shown");
+    assert_eq!(rule(false, 8, Operation::Reduce), "reduce@8 roomy: shown<=256K handed");
     assert_eq!(rule(true, 8, Operation::Bcast), "bcast@8 crowded: shown<=512K offered");
     assert_eq!(
         rule(false, 16, Operation::Allreduce),
