@@ -120,7 +120,7 @@ impl Operation {
             Operation::Barrier => &[Flat, Doubling],
             Operation::Bcast => &[Shown, Learnt, Offered, Tree, Parts],
             Operation::Reduce => &[Shown, Learnt, Handed, Offered, Flat, Tree, Halves],
-            Operation::Allreduce => &[Shown, Offered, Flat, Doubling, Halves],
+            Operation::Allreduce => &[Shown, Handed, Offered, Flat, Doubling, Halves],
             Operation::ReduceScatter => &[Shown, Offered, Pairs],
             Operation::Scan => &[Shown, Offered, Doubling],
             Operation::Gather => &[Shown, Learnt, Offered, Tree, Linear],

@@ -381,6 +381,10 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             match elements.size() {
                 0 => Some(Ok(())),
                 _ if elements.are_sent(&table.allreduce) => None,
+                len if len > table.allreduce.shown && len <= table.allreduce.handed => {
+                    let near = table.link;
+                    Some(handed::reduce(hold, Where { near, ..at(signature) }, None, &elements))
+                }
                 len if len > table.allreduce.shown => {
                     (table.allreduce.offers(len)).then(|| long_reductions::reduce(hold, at(signature), None, &elements))
                 }
@@ -400,7 +404,12 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 _ if elements.are_sent(&table.reduce) => None,
                 len if len > table.reduce.shown.max(table.reduce.learnt) && len <= table.reduce.handed => {
                     let near = table.link;
-                    Some(handed::reduce(hold, Where { near, ..at(signature) }, *root, &elements))
+                    Some(handed::reduce(
+                        hold,
+                        Where { near, ..at(signature) },
+                        Some(*root),
+                        &elements,
+                    ))
                 }
                 len if len > table.reduce.shown.max(table.reduce.learnt) => (table.reduce.offers(len))
                     .then(|| long_reductions::reduce(hold, at(signature), Some(*root), &elements)),

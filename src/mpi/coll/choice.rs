@@ -63,8 +63,10 @@ const SHORT_ALLTOALL: (usize, usize) = (256, 8);
 /// Bytes of all ranks together up to which each looks at all the others rather than at one in each of several turns.
 const LOOKED_ROUND: usize = 3 << 10;
 
-/// Ranks that share so many CPUs at most of which a long broadcast is copied once.
-const ONCE_CROWD: (RangeInclusive<usize>, u32) = (5..=16, 2);
+/// CPUs up to which ranks that share them go some ways that have been measured there alone, or lose with more of them.
+const FEW_CPUS: u32 = 2;
+/// Ranks that share as few of which a long broadcast is copied once.
+const ONCE_CROWD: RangeInclusive<usize> = 5..=16;
 
 /// However long.
 const ANY: usize = usize::MAX;
@@ -131,6 +133,7 @@ impl Table {
     /// The table for `size` ranks, of a job whose ranks share the CPUs of `crowd`, or have one each.
     pub fn new(settings: &Settings, crowd: Option<u32>, size: usize) -> Table {
         let crowded = crowd.is_some();
+        let few_cpus = crowd.is_some_and(|cpus| cpus <= FEW_CPUS);
         let near = (settings.board_max as usize).min(MOST);
         let can = near > 0 && settings.one_copy != 0;
         // What is longer may be copied once where that has proved quicker, or always, and then nothing goes in pieces.
@@ -162,6 +165,13 @@ impl Table {
             handed: 0,
             offered: if offered { ANY } else { 0 },
         };
+        // What has room in scratch memory in all: ranks that wait for nobody need not wait for the root either.
+        let roomful = at_once.saturating_mul(2);
+        let handed = Row {
+            shown: roomful,
+            handed: ANY,
+            ..row(any, false)
+        };
         let mut table = Table {
             near,
             // As above; where each has one, those behind it begin sooner.
@@ -191,28 +201,18 @@ impl Table {
             // Where each rank has a CPU, two can copy by messages.
             bcast: match size {
                 // Longer buffers of all ranks of a CPU do not fit its cache together.
-                _ if ONCE_CROWD.0.contains(&size)
-                    && crowd.is_some_and(|cpus| cpus <= ONCE_CROWD.1)
-                    && once
-                    && any == ANY =>
-                {
-                    Row {
-                        shown: at_once.saturating_mul(2),
-                        ..row(any, true)
-                    }
-                }
+                _ if few_cpus && ONCE_CROWD.contains(&size) && once && any == ANY => Row {
+                    shown: roomful,
+                    ..row(any, true)
+                },
                 _ => row(if crowded { any } else { short }, always),
             },
             reduce: match crowded && size > 2 && any == ANY {
-                // The others need not wait for the root while their scratch memory holds what it has not reduced yet.
-                true => Row {
-                    shown: at_once.saturating_mul(2),
-                    handed: ANY,
-                    ..row(any, false)
-                },
+                true => handed,
                 false => row(reduced(short.saturating_mul(4).min(any)), always),
             },
             allreduce: match crowded {
+                true if few_cpus && size > 2 && any == ANY => handed,
                 true => row(any, always),
                 false => row(reduced(near), once),
             },
@@ -253,7 +253,9 @@ impl Table {
             }
         }
         if !crowded {
-            table.reduce.shown_unasked = table.reduce.shown;
+            for row in [&mut table.reduce, &mut table.allreduce] {
+                row.shown_unasked = row.shown;
+            }
         }
         for &operation in Operation::ALL {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {

@@ -47,7 +47,7 @@ pub fn longest(settings: &Settings, table: &Table, task: &Task, size: usize) -> 
         // All is shown at once.
         Task::ReduceScatter(..) => return most.min(ROOM.0 / 2),
         Task::Reduce(..) => return most.max(table.reduce.shown_unasked),
-        Task::Allreduce(..) => return most.max(table.allreduce.shown),
+        Task::Allreduce(..) => return most.max(table.allreduce.shown_unasked),
         Task::Scan(_, false) => return most.max(table.scan.shown),
         Task::Bcast(..) | Task::Scan(_, true) => (&table.bcast, ONE_WAY, 1),
         Task::Gather(..) => (&table.gather, ONE_WAY, 1),

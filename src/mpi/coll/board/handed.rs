@@ -29,14 +29,21 @@ struct Window {
     /// The length of a piece, and how many have room.
     each: usize,
     pieces: u64,
-    root: u32,
+    /// Who takes the result; `None`: everybody.
+    root: Option<u32>,
     /// What this rank makes is the result, and goes where the program wants it.
     ends: bool,
 }
 
 impl Window {
     /// Claims the room for `turns` pieces of up to `each` bytes, of which the first is handed on in `turn`.
-    fn open(hold: &mut Hold, turn: &Turn, root: u32, turns: u64, (each, ends): (usize, bool)) -> Result<Window> {
+    fn open(
+        hold: &mut Hold,
+        turn: &Turn,
+        root: Option<u32>,
+        turns: u64,
+        (each, ends): (usize, bool),
+    ) -> Result<Window> {
         let pieces = ((AHEAD / each) as u64).clamp(1, SLOTS as u64).min(turns);
         let len = each * pieces as usize;
         Ok(Window {
@@ -49,7 +56,7 @@ impl Window {
     }
 
     /// Waits until this rank may hand on piece `index`: who reads the one whose room it takes is through with that, the rank below when it
-    /// has handed on what it made of it, the root with the result when it has ended the turn.
+    /// has handed on what it made of it, who takes the result when it has ended the turn.
     fn wait(&self, hold: &mut Hold, turn: &Turn, index: u64) -> Result<()> {
         if index < SLOTS as u64 {
             turn.free_slot(hold)?;
@@ -58,12 +65,12 @@ impl Window {
             return Ok(());
         }
         let (boards, me) = (turn.boards, turn.boards.me);
-        let (reader, done) = if me > 0 {
-            (me - 1, false)
-        } else {
-            (self.root as usize, true)
-        };
-        boards.wait_for(hold, reader, turn.number - self.pieces, done, (&**turn.comm, turn.tag))
+        let (before, who) = (turn.number - self.pieces, (&**turn.comm, turn.tag));
+        match self.root {
+            _ if me > 0 => boards.wait_for(hold, me - 1, before, false, who),
+            Some(root) => boards.wait_for(hold, root as usize, before, true, who),
+            None => (1..boards.members.len()).try_for_each(|rank| boards.wait_for(hold, rank, before, true, who)),
+        }
     }
 
     /// Hands on piece `index`: this rank's `elements`, reduced with what it has got. Wakes nobody yet.
@@ -106,21 +113,22 @@ impl Window {
 }
 
 /// The last rank shows its operand, each one before it what that makes with its own, in the order of all reductions; what the first one
-/// shows is the result, which the root takes. A rank is up to [`AHEAD`] bytes ahead of the one below.
-/// Cost: n bytes read, reduced and shown by each rank, n more copied by the root if it is not the first, a turn for each piece.
+/// shows is the result, which the root takes, or everybody if there is none. A rank is up to [`AHEAD`] bytes ahead of the one below.
+/// Cost: n bytes read, reduced and shown by each rank, n more copied by who takes the result, a turn for each piece.
 ///
-/// The root takes results when they are there, and waits for those that are as many windows old as there are ranks from it down. So they never
-/// wait for each other: who cannot hand on waits for a rank below, down to the first, which is then as many windows behind the
-/// root, and whose results until there the root has taken.
+/// Ranks never wait for each other in a circle: who may hand on a piece knows that the rank below has handed on the one a window before, and
+/// so on down to the first, whose result of as many windows before it finds and takes then. The first waits for results within one
+/// window alone.
 ///
 /// # Errors
 /// `Other`: a member is in another call.
-pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Result<()> {
+pub fn reduce(hold: &mut Hold, at: Where, root: Option<u32>, elements: &Elements) -> Result<()> {
     let (me, last) = (at.comm.rank, at.comm.size() - 1);
     let extent = elements.extent.max(1);
     let each = (at.near / extent).max(1);
     let turns = elements.count.div_ceil(each) as u64;
-    let ends = me == 0 && root == 0 && elements.send.is_some();
+    let ends = me == 0 && root == Some(0) && elements.send.is_some();
+    let takes = !ends && root.is_none_or(|root| root == me);
     let mut window = None;
     let mut open = VecDeque::new();
     for (index, piece) in (0..).zip(elements.pieces(at.near)) {
@@ -136,22 +144,22 @@ pub fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Res
         };
         window.wait(hold, &turn, index)?;
         window.hand_on(hold, &turn, index, &piece, got)?;
-        if me != root || ends {
+        if !takes {
             turn.finish(hold);
             continue;
         }
         turn.ring(hold);
         open.push_back((turn, piece));
-        take(hold, &mut open, (u64::from(root) + 1) * window.pieces)?;
+        take(hold, &mut open, false)?;
     }
-    take(hold, &mut open, 0)
+    take(hold, &mut open, true)
 }
 
-/// Takes the results of `open` turns that are there, and all but the last `most`.
-fn take(hold: &mut Hold, open: &mut VecDeque<(Turn, Elements)>, most: u64) -> Result<()> {
+/// Takes the results of `open` turns that are there, or waits for all of them.
+fn take(hold: &mut Hold, open: &mut VecDeque<(Turn, Elements)>, waits: bool) -> Result<()> {
     while let Some((turn, piece)) = open.front() {
         let shown = turn.boards.members[0].board.slot(turn.number).turn();
-        if open.len() as u64 <= most && shown.load(Ordering::Acquire) < turn.number {
+        if !waits && shown.load(Ordering::Acquire) < turn.number {
             return Ok(());
         }
         let room = Buffer::bytes(piece.recv, piece.size());
@@ -174,7 +182,7 @@ mod tests {
     /// Settings by which all reductions go this way, in pieces of a kilobyte, or half of one.
     fn settings() -> Settings {
         let given = |name: &str| match name {
-            "NEARMPI_COLLECTIVES" => Some("reduce: handed".to_string()),
+            "NEARMPI_COLLECTIVES" => Some("reduce: handed; allreduce: handed".to_string()),
             "NEARMPI_BOARD_MAX" => Some("1024".to_string()),
             _ => None,
         };
@@ -182,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn any_root_gets_the_result_of_any_number_of_pieces() {
+    fn any_root_and_all_ranks_get_the_result_of_any_number_of_pieces() {
         for (ranks, cpus) in [(1, 1), (2, 1), (2, 2), (3, 1), (3, 8), (7, 2), (7, 8)] {
             support::job_with(ranks, cpus, &settings(), false, |_, world| {
                 let mut hold = world.hold();
@@ -191,24 +199,22 @@ mod tests {
                 for (seed, count) in [1, 5, 255, 256, 270, 4099, 7680].into_iter().enumerate() {
                     for root in 0..ranks {
                         for in_place in [false, true] {
-                            let what = if root % 2 == 0 { What::Reduce } else { What::Scan };
-                            let (seed, count) = (seed as u32, count);
-                            let step = Step {
-                                root,
-                                count,
-                                in_place,
-                                seed,
-                                ..ANY
-                            };
-                            take(
-                                &mut hold,
-                                &comm,
-                                Step {
-                                    what: What::Reduce,
-                                    ..step
-                                },
-                            );
-                            take(&mut hold, &comm, Step { what, ..step });
+                            let other = if root % 2 == 0 { What::Allreduce } else { What::Scan };
+                            for what in [What::Reduce, other] {
+                                let seed = seed as u32;
+                                take(
+                                    &mut hold,
+                                    &comm,
+                                    Step {
+                                        what,
+                                        root,
+                                        count,
+                                        in_place,
+                                        seed,
+                                        ..ANY
+                                    },
+                                );
+                            }
                         }
                     }
                 }
@@ -236,10 +242,10 @@ mod tests {
             let task = reduction(&hold, SUM, Some(&mut mine), &mut got, count);
             let elements = Elements::of(&task).unwrap();
             if me != root {
-                return reduce(&mut hold, at, root, &elements).unwrap();
+                return reduce(&mut hold, at, Some(root), &elements).unwrap();
             }
             let pieces: Vec<_> = elements.pieces(at.near).map(|piece| (at.turn(), piece)).collect();
-            let window = Window::open(&mut hold, &pieces[0].0, root, 40, (1024, false)).unwrap();
+            let window = Window::open(&mut hold, &pieces[0].0, Some(root), 40, (1024, false)).unwrap();
             assert_eq!(window.pieces, SLOTS as u64);
             let shown = |rank: usize, turn| boards.members[rank].board.slot(turn).turn().load(Ordering::Acquire);
             for (index, (turn, piece)) in (0..32).zip(&pieces) {
@@ -261,9 +267,9 @@ mod tests {
                     turn.ring(&hold);
                 }
                 open.push_back((turn, piece));
-                super::take(&mut hold, &mut open, 33).unwrap();
+                super::take(&mut hold, &mut open, false).unwrap();
             }
-            super::take(&mut hold, &mut open, 0).unwrap();
+            super::take(&mut hold, &mut open, true).unwrap();
             assert!(got == combined(SUM, 1, ranks, count));
         });
     }
