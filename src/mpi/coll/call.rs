@@ -307,7 +307,12 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         near: table.piece(len),
         ..at(signature)
     };
-    // ... by one copy or two, as the one that has them has learnt.
+    // Each hands on pieces.
+    let handing = |signature| Where {
+        near: table.link,
+        ..at(signature)
+    };
+    // Some show data, others take them, by one copy or two, as the one that has them has learnt.
     let passed_once = |at, what, len| {
         let learns = Some(Learns {
             what,
@@ -378,16 +383,16 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         }
         Task::Allreduce(reduction) => {
             let elements = Elements::awaited(reduction)?;
+            let (row, shown) = (&table.allreduce, elements.shown(&table.allreduce));
             match elements.size() {
                 0 => Some(Ok(())),
-                _ if elements.are_sent(&table.allreduce) => None,
-                len if len > table.allreduce.shown && len <= table.allreduce.handed => {
-                    let near = table.link;
-                    Some(handed::reduce(hold, Where { near, ..at(signature) }, None, &elements))
+                _ if elements.are_sent(row) => None,
+                len if len > shown && len <= row.handed => {
+                    Some(handed::reduce(hold, handing(signature), None, &elements))
                 }
-                len if len > table.allreduce.shown => {
-                    (table.allreduce.offers(len)).then(|| long_reductions::reduce(hold, at(signature), None, &elements))
-                }
+                len if len > shown => row
+                    .offers(len)
+                    .then(|| long_reductions::reduce(hold, at(signature), None, &elements)),
                 len if (table.doubling..=DOUBLED).contains(&len) && !Elements::calls(reduction) => {
                     Some(doubling::allreduce(hold, at(signature), &elements))
                 }
@@ -399,21 +404,17 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         }
         Task::Reduce(Root::Rank(root), reduction) => {
             let elements = Elements::awaited(reduction)?;
+            let (row, shown) = (&table.reduce, elements.shown(&table.reduce));
             match elements.size() {
                 0 => Some(Ok(())),
-                _ if elements.are_sent(&table.reduce) => None,
-                len if len > table.reduce.shown.max(table.reduce.learnt) && len <= table.reduce.handed => {
-                    let near = table.link;
-                    Some(handed::reduce(
-                        hold,
-                        Where { near, ..at(signature) },
-                        Some(*root),
-                        &elements,
-                    ))
+                _ if elements.are_sent(row) => None,
+                len if len > shown.max(row.learnt) && len <= row.handed => {
+                    Some(handed::reduce(hold, handing(signature), Some(*root), &elements))
                 }
-                len if len > table.reduce.shown.max(table.reduce.learnt) => (table.reduce.offers(len))
+                len if len > shown.max(row.learnt) => row
+                    .offers(len)
                     .then(|| long_reductions::reduce(hold, at(signature), Some(*root), &elements)),
-                len if len > table.reduce.shown && size == 2 => {
+                len if len > shown && size == 2 => {
                     let at = passed_once(passing(signature, len), What::Reduce, len);
                     Some(long_reductions::reduce_learnt(hold, at, *root, &elements))
                 }

@@ -30,7 +30,7 @@ const FEW: usize = 8;
 pub struct Row {
     /// Bytes of a rank up to which it goes by boards.
     pub shown: usize,
-    /// ... where only that rank knows how many they are, or it is nonblocking.
+    /// ... where only that rank knows how many they are, it is nonblocking, or it calls functions of the program.
     pub shown_unasked: usize,
     /// Bytes up to which what is longer goes by messages.
     pub sent: usize,
@@ -253,7 +253,14 @@ impl Table {
             }
         }
         if !crowded {
-            for row in [&mut table.reduce, &mut table.allreduce] {
+            let Table {
+                reduce,
+                allreduce,
+                reduce_scatter,
+                scan,
+                ..
+            } = &mut table;
+            for row in [reduce, allreduce, reduce_scatter, scan] {
                 row.shown_unasked = row.shown;
             }
         }

@@ -85,10 +85,19 @@ impl<'a> Elements<'a> {
         !matches!(reduction.op.function, Function::Builtin(_))
     }
 
-    /// Whether they go by messages, as `row` says or because a function of the program is given what is shown alone.
+    /// Bytes up to which they are shown, as `row` says: functions of the program are given what is shown alone.
+    #[inline]
+    pub fn shown(&self, row: &Row) -> usize {
+        match Elements::calls(self.reduction) {
+            true => row.shown_unasked,
+            false => row.shown,
+        }
+    }
+
+    /// Whether they go by messages, as `row` says or because a function of the program would be given what is not shown.
     #[inline]
     pub fn are_sent(&self, row: &Row) -> bool {
-        row.sends(self.size()) || Elements::calls(self.reduction) && self.size() > row.shown
+        row.sends(self.size()) || Elements::calls(self.reduction) && self.size() > self.shown(row)
     }
 
     /// Whether a function of the program would be given the elements of a turn of `near` bytes in several calls.
@@ -478,9 +487,14 @@ pub fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) ->
 mod tests {
     use super::super::tests::{SUM, combined, job, reduction, values};
     use super::*;
-    use crate::mpi::coll::board;
+    use crate::mpi::coll::args::Root;
+    use crate::mpi::coll::call::{Task, perform};
     use crate::mpi::coll::signature::{Call, Signature};
+    use crate::mpi::coll::{board, support};
+    use crate::mpi::op::Op;
     use crate::shm::sync::Ordering;
+    use std::ffi::{c_int, c_void};
+    use std::rc::Rc;
 
     /// Rank 0 reduces only when rank 1 shows something in the next turn already, where rank 0 has shown its operand.
     #[test]
@@ -518,6 +532,38 @@ mod tests {
             for (seed, got) in (1..).zip(got) {
                 assert!(got == combined(SUM, seed, 2, count), "rank {rank}, call {seed}");
             }
+        });
+    }
+
+    /// Adds integers.
+    unsafe extern "C" fn adds(left: *mut c_void, right: *mut c_void, count: *mut c_int, _: *mut c_int) {
+        // SAFETY: as many integers lie on both sides.
+        unsafe {
+            for index in 0..*count as usize {
+                let right = right.cast::<c_int>().add(index);
+                *right = right.read().wrapping_add(*left.cast::<c_int>().add(index));
+            }
+        }
+    }
+
+    #[test]
+    fn functions_of_the_program_get_what_is_shown_however_long_where_ranks_share_cpus() {
+        let count = 200_000;
+        support::job(3, 2, &[], false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            let op = Rc::new(Op {
+                function: Function::User(adds),
+                commutes: true,
+                destructor: None,
+            });
+            let (mut mine, mut got) = (values(1, rank, count), vec![0; count]);
+            let task = support::reduction(Some(&mut mine), &mut got, count, op);
+            let before = comm.context.next_turn();
+            perform(&mut hold, &comm, Task::Reduce(Root::Rank(0), task)).unwrap();
+            // A turn for each 64 KiB.
+            assert_eq!(comm.context.next_turn() - before, 13);
+            assert!(rank > 0 || got == combined(SUM, 1, 3, count));
         });
     }
 }
