@@ -1,4 +1,5 @@
-/* Claim: MPI_Reduce adds up in one order, from the last rank down, whatever the length, the root and the way: the same bits. */
+/* Claim: MPI_Reduce of ranks that use boards adds up in one order, from the last rank down, whatever the length and the root: the
+ * same bits. */
 #include "check.h"
 
 /* Of very different sizes, so that any other order rounds differently. */

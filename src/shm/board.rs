@@ -28,7 +28,8 @@
 //! Collective operations of a communicator have turns: 1, 2, 3 ... for as long as the job lives, also
 //! when the context's number goes to another communicator. So no word is ever reset, and what a reader
 //! waits for cannot be there from before. Turn `t` uses slot `t % 16`. When a rank is through with a turn,
-//! it stores the turn into `done`; whoever has shown something waits for that before it overwrites it.
+//! it stores the turn into `done`; whoever has shown something waits for that before it overwrites it, or, within an operation
+//! in which one rank alone reads it, until that one has shown what it made of it.
 #![allow(unsafe_code)]
 
 mod verdict;
@@ -210,8 +211,7 @@ impl Board {
 }
 
 impl Slot {
-    /// Owner: shows what it has put into the payload. It has seen all members [`Board::done`] with what
-    /// the slot showed before.
+    /// Owner: shows what it has put into the payload. It knows that nobody reads what the slot showed before any more.
     #[inline]
     pub fn show(&self, turn: u64, note: Note) {
         self.note.store(note.word(), Ordering::Relaxed);

@@ -76,10 +76,8 @@ fn ways(operation: Operation, size: usize) -> Vec<Way> {
     let settings = Settings::read(|_| None).expect("defaults make sense");
     let case = Case::new(&settings, None, size);
     let messages = case.by_messages(operation, LENGTHS[LENGTHS.len() - 1], |_| true);
-    let long = match operation {
-        Operation::Reduce if size > 2 => Way::Handed,
-        _ => Way::Offered,
-    };
+    let hands_on = case.rule(operation).steps.iter().any(|step| step.way == Way::Handed);
+    let long = if hands_on { Way::Handed } else { Way::Offered };
     vec![Way::Shown, long, messages]
 }
 

@@ -65,7 +65,7 @@ const LOOKED_ROUND: usize = 3 << 10;
 
 /// CPUs up to which ranks that share them go some ways that have been measured there alone, or lose with more of them.
 const FEW_CPUS: u32 = 2;
-/// Ranks that share as few of which a long broadcast is copied once.
+/// Ranks, on as few CPUs, of which a long broadcast is copied once.
 const ONCE_CROWD: RangeInclusive<usize> = 5..=16;
 
 /// However long.
