@@ -14,7 +14,7 @@ use super::ways::Ways;
 use super::{Bytes, Channel, Counters, parts};
 use crate::shm::pool::{Pool, cells_of};
 use crate::shm::profile::Path;
-use crate::shm::ring::{Consumer, INLINE, Producer};
+use crate::shm::ring::{Consumer, INLINE, Larger, Producer};
 use crate::shm::segment::annex::Outcome;
 use crate::shm::segment::{Block, Life, Segment};
 use crate::shm::shuttle::Shuttles;
@@ -168,11 +168,16 @@ unsafe fn ends<B>(
 ) -> (Out<B>, Consumer) {
     let grow = settings.ring_grow * u64::from(!segment.oversubscribed());
     let fraction = settings.credit_fraction as u32;
+    let room = segment.larger_ring(peer, me);
+    let larger = room.map(|room| Larger {
+        byte_count: room.byte_count.min(1 << settings.ring_large.max(1).ilog2()),
+        ..room
+    });
     // SAFETY: the caller's promise: these are the only ends of this rank's; of two ranks the lower one begins with the first
     // shuttle.
     let (producer, shuttles, ring) = unsafe {
         (
-            Producer::new(segment.ring(peer, me)).growing(segment.larger_ring(peer, me), grow),
+            Producer::new(segment.ring(peer, me)).growing(larger, grow),
             Shuttles::new(segment.shuttles(me, peer), (me > peer).into()),
             Consumer::new(segment.ring(me, peer), fraction).growing(segment.larger_ring(me, peer)),
         )

@@ -505,8 +505,12 @@ mod tests {
     #[test]
     fn windows_that_fill_the_ring_make_it_larger_and_junk_does_not() {
         let segment = Arc::new(Segment::private(2, 2).unwrap());
-        let settings = |grow: u64| Settings::read(|name| (name == "NEARMPI_RING_GROW").then(|| grow.to_string()));
-        let [after, never] = [1 << 20, 0].map(|grow| settings(grow).unwrap());
+        let settings = |grow: u64| Settings {
+            ring_grow: grow,
+            ring_large: 3 << 20,
+            ..Settings::read(|_| None).unwrap()
+        };
+        let [after, never] = [1 << 20, 0].map(settings);
         let (mut low, mut high) = (
             Channel::join(segment.clone(), 0, after),
             Channel::join(segment.clone(), 1, never),
@@ -531,7 +535,7 @@ mod tests {
             }
         }
         assert!(read.iter().all(|read| *read == bytes));
-        assert_eq!(low.out[1].producer.size() as usize, layout.larger);
+        assert_eq!(low.out[1].producer.size(), 2 << 20, "the power of two below");
         assert_eq!(high.out[0].producer.size() as usize, layout.bytes);
         // Once more, or of another size.
         for len in [layout.larger, layout.bytes] {

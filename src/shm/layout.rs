@@ -33,6 +33,7 @@ use super::offer::{OFFERS, Offer};
 use super::pool::{CELL, CELLS};
 use super::profile;
 use super::ring::{Credit, Slot};
+use crate::sys::pages::HUGE;
 use std::mem::size_of;
 use std::ops::Range;
 
@@ -60,8 +61,8 @@ const LARGE: usize = 64;
 const RING: (usize, usize) = (288 << 10, 1 << 10);
 /// Most bytes of slots of one pair.
 const SLOTS: usize = 32 << 10;
-/// Bytes of the larger byte ring of each direction of a job of two ranks; others have none.
-const LARGER: usize = 1 << 20;
+/// Most bytes of the larger byte ring of each direction of a job of two ranks, which its writer need not use all of; others have none.
+const LARGER: usize = 4 << 20;
 /// Bytes of shuttles that one rank begins with, for all others together, in jobs of up to [`SMALL`] ranks, and of up to
 /// [`LARGE`]; larger ones have none.
 const SHUTTLES_PER_RANK: (usize, usize) = (8 << 20, 4 << 20);
@@ -77,7 +78,7 @@ pub struct Layout {
     pub slots: usize,
     /// Bytes in the byte ring of a pair.
     pub bytes: usize,
-    /// Bytes in the larger byte ring of a pair; 0 where there is none.
+    /// Room for the larger byte ring of a pair; 0 where there is none.
     pub larger: usize,
     /// Bytes in a shuttle of a pair.
     pub shuttle: usize,
@@ -132,10 +133,12 @@ impl Layout {
         let (slots, ring) = (slots / size_of::<Slot>(), slots + bytes);
         let contexts = PAGE;
         let blocks = contexts + (ENTRIES * size_of::<Context>()).next_multiple_of(PAGE);
-        let rings = blocks + p * PAGE;
+        // With two ranks all long parts of a block begin where a huge page may.
+        let align = if p == 2 { HUGE } else { PAGE };
+        let rings = (blocks + p * PAGE).next_multiple_of(align);
         let shuttle = if p > 1 { shuttles / p.next_power_of_two() } else { 0 };
         let larger = if p == 2 { LARGER } else { 0 };
-        let ring_block = (p * (size_of::<Credit>() + ring)).next_multiple_of(PAGE) + p * (larger + shuttle);
+        let ring_block = (p * (size_of::<Credit>() + ring)).next_multiple_of(align) + p * (larger + shuttle);
         let pools = rings + p * ring_block;
         let offers = pools + p * POOL;
         let fates = offers + p * OFFER_TABLE;
@@ -417,7 +420,10 @@ mod tests {
     fn rings_of_many_ranks_stay_small() {
         let shuttles = |ranks: u32| ranks as usize * Layout::new(ranks).shuttle;
         let larger = |ranks: u32| ranks as usize * Layout::new(ranks).larger;
-        let committed = |ranks: u32| Layout::new(ranks).ring_block - shuttles(ranks) - larger(ranks);
+        let committed = |ranks: u32| {
+            let layout = Layout::new(ranks);
+            layout.bytes(0, ranks - 1) + layout.bytes - layout.credit(0, 0)
+        };
         assert_eq!([1, 2, 3].map(larger), [0, 2 * LARGER, 0]);
         assert!((2..=64).all(|ranks| (2 << 20..=8 << 20).contains(&shuttles(ranks))) && shuttles(65) == 0);
         assert!(committed(256) <= 300 << 10);

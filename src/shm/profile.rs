@@ -31,12 +31,12 @@ pub const LONGEST: usize = 16;
 /// Latest events that are kept.
 pub const EVENTS: usize = 256;
 /// Settings and counters that are kept.
-pub const VALUES: usize = 64;
+pub const VALUES: usize = 96;
 /// Bytes of a program's name that are kept.
 pub const NAME: usize = 1024;
 
 /// "nmprofil" and the version of the block's format.
-const MAGIC: u64 = u64::from_le_bytes(*b"nmprof\x00\x02");
+const MAGIC: u64 = u64::from_le_bytes(*b"nmprof\x00\x03");
 
 /// The way of bytes from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

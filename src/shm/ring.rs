@@ -397,7 +397,7 @@ impl Producer {
             return Ok(false);
         }
         self.growth = None;
-        memory::make(larger.bytes.as_ptr(), larger.byte_count as usize);
+        memory::make_huge(larger.bytes.as_ptr(), larger.byte_count as usize);
         let header = Header {
             kind: LARGER,
             aux: 0,
@@ -439,7 +439,7 @@ impl Consumer {
         }
     }
 
-    /// The writer may go over to the `larger` byte ring.
+    /// The writer may go over to a `larger` byte ring, of up to so many bytes.
     ///
     /// # Safety
     /// As for [`Producer::new`].
@@ -448,15 +448,19 @@ impl Consumer {
         self
     }
 
-    /// The slot that `peek` saw, of kind [`LARGER`], says that the bytes of all later ones lie in the larger byte ring, of `len` bytes.
+    /// The slot that `peek` saw, of kind [`LARGER`], says that the bytes of all later ones lie in the larger byte ring, the first `len`
+    /// bytes of its room.
     ///
     /// # Errors
-    /// `Junk` where there is none of that size, or no longer.
+    /// `Junk` where there is no such room, or no longer, or that is not larger.
     #[cold]
     #[inline(never)]
     pub fn enlarge(&mut self, len: u32) -> Result<(), Junk> {
-        let larger = self.larger.take_if(|larger| larger.byte_count == len).ok_or(Junk)?;
-        memory::make(larger.bytes.as_ptr(), len as usize);
+        let fits =
+            |larger: &mut Box<Larger>| len.is_power_of_two() && self.place.byte_count < len && len <= larger.byte_count;
+        let mut larger = self.larger.take_if(fits).ok_or(Junk)?;
+        larger.byte_count = len;
+        memory::make_huge(larger.bytes.as_ptr(), len as usize);
         // SAFETY: the writer has left the first ring, and whatever lay there has been read.
         unsafe { memory::give_back(self.place.bytes.as_ptr(), self.place.byte_count as usize) };
         self.place.enlarge(&larger);

@@ -4,11 +4,14 @@
 //! Shared memory without a name: memfd_create(2) and mmap(2).
 #![allow(unsafe_code)]
 
-use super::pages::PAGE;
+use super::pages::{HUGE, PAGE};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
+
+/// What a mapping allows.
+const ACCESS: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 /// A mapping that is undone on drop.
 #[derive(Debug)]
@@ -141,6 +144,21 @@ pub fn make(at: *mut u8, len: usize) -> bool {
     unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_POPULATE_WRITE) == 0 }
 }
 
+/// As [`make`], by huge pages as far as there are whole ones in that range and the kernel can (Linux 6.1, `MADV_COLLAPSE`), which takes a tenth of
+/// the time: for shared memory in which all of them will be used.
+pub fn make_huge(at: *mut u8, len: usize) -> bool {
+    let (start, end) = ((at as usize).next_multiple_of(HUGE), (at as usize + len) / HUGE * HUGE);
+    for huge in (start..end).step_by(HUGE) {
+        let huge = huge as *mut libc::c_void;
+        // There has to be one page that can become larger.
+        make(huge.cast(), 1);
+        // SAFETY: pages are made present and put together, and nothing in them is changed.
+        unsafe { libc::madvise(huge, HUGE, libc::MADV_COLLAPSE) };
+    }
+    // What has become no huge page, and what lies around them.
+    make(at, len)
+}
+
 /// Gives the whole pages of `len` bytes at `at` back to the kernel, from everybody who maps them, where they are shared memory that it
 /// takes (madvise(2)); they read as zero then.
 ///
@@ -156,9 +174,24 @@ pub unsafe fn give_back(at: *mut u8, len: usize) {
 }
 
 impl Mapping {
-    /// Maps the first `len` bytes of `fd`, shared with everybody who maps it; left out of core dumps.
+    /// Maps the first `len` bytes of `fd`, shared with everybody who maps it; left out of core dumps. Huge pages of the file are
+    /// huge pages here too.
     pub fn shared(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
-        let mapping = Self::map(len, libc::MAP_SHARED | libc::MAP_NORESERVE, fd.as_raw_fd(), 0)?;
+        // A range that holds one which begins where a huge page may; who cannot access it needs no memory for it.
+        let nowhere = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let mut range = Self::map_at(ptr::null_mut(), len + HUGE, libc::PROT_NONE, nowhere, -1, 0)?;
+        let base = (range.base as usize).next_multiple_of(HUGE);
+        let (before, end) = (base - range.base as usize, base + len.next_multiple_of(PAGE));
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let mapping = Self::map_at(base as *mut u8, len, ACCESS, flags, fd.as_raw_fd(), 0)?;
+        // What lies around that goes back.
+        let behind = (range.base as usize + range.len).next_multiple_of(PAGE) - end;
+        let rest = Mapping {
+            base: end as *mut u8,
+            len: behind,
+        };
+        range.len = before;
+        drop((range, rest));
         // SAFETY: the range was just mapped.
         unsafe { libc::madvise(mapping.base.cast(), len, libc::MADV_DONTDUMP) };
         Ok(mapping)
@@ -189,15 +222,25 @@ impl Mapping {
         self.len
     }
 
-    /// Whether nothing is mapped (never: mmap refuses it).
+    /// Whether nothing is mapped.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     fn map(len: usize, flags: libc::c_int, fd: libc::c_int, offset: usize) -> io::Result<Mapping> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel chooses a free range.
-        let base = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, fd, offset as libc::off_t) };
+        Self::map_at(ptr::null_mut(), len, ACCESS, flags, fd, offset)
+    }
+
+    fn map_at(
+        at: *mut u8,
+        len: usize,
+        access: libc::c_int,
+        flags: libc::c_int,
+        fd: libc::c_int,
+        offset: usize,
+    ) -> io::Result<Mapping> {
+        // SAFETY: the kernel chooses a free range, or `at` is one of ours that nobody uses.
+        let base = unsafe { libc::mmap(at.cast(), len, access, flags, fd, offset as libc::off_t) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -207,7 +250,36 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.is_empty() {
+            return;
+        }
         // SAFETY: the range is ours, and whoever drops the mapping has no use for it any more.
         unsafe { libc::munmap(self.base.cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::os::linux::fs::MetadataExt;
+
+    #[test]
+    fn huge_pages_and_what_lies_around_them_are_made_and_keep_what_they_hold() {
+        let file = File::from(create(5 * HUGE).unwrap());
+        let mapping = Mapping::shared(file.as_fd(), 5 * HUGE).unwrap();
+        assert_eq!(mapping.base() as usize % HUGE, 0);
+        let (begin, len) = (HUGE - 3 * PAGE, 2 * HUGE + 5 * PAGE);
+        let bytes = |at: usize| begin + at * (HUGE / 7);
+        for at in (0..).map(bytes).take_while(|at| *at < begin + len) {
+            // SAFETY: memory of this test alone.
+            unsafe { mapping.base().add(at).write(at as u8 | 1) };
+        }
+        assert!(make_huge(mapping.base().wrapping_add(begin), len));
+        assert_eq!(file.metadata().unwrap().st_blocks() as usize * 512, len);
+        for at in (0..).map(bytes).take_while(|at| *at < begin + len) {
+            // SAFETY: as above.
+            assert_eq!(unsafe { mapping.base().add(at).read() }, at as u8 | 1);
+        }
     }
 }

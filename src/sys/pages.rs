@@ -13,6 +13,8 @@ use std::ptr;
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
+/// Bytes of a huge page.
+pub const HUGE: usize = 2 << 20;
 /// Pages asked for by one system call.
 const BATCH: usize = 16384;
 /// mbind(2): take the node, or another one if it is full.

@@ -70,19 +70,34 @@ pub fn hardware() -> String {
     format!("{}, {cpus} CPUs, Linux {release}", processor())
 }
 
-/// The value of a control variable that this kind of processor asks for where nobody says otherwise (docs/measured.md, "Fetched ahead"):
-/// Intel's lose by reading a shuttle's lines for writing, AMD's Zen 3 by fetching lines ahead of a copy, and on others that is not measured.
+/// The value of a control variable that this kind of processor asks for where nobody says otherwise (docs/measured.md, "Fetched ahead" and
+/// "Rings, shuttles"): Intel's lose by reading a shuttle's lines for writing, AMD's Zen 3 by fetching lines ahead of a copy, and on others
+/// that is not measured; AMD's copy slowly out of another core's second-level cache, so a ring should be
+/// as long as four of those.
 pub fn of_processor(variable: &str) -> Option<String> {
     #[allow(unused_unsafe)]
     // SAFETY: every x86-64 processor has leaf 0, its maker's name.
-    let maker = || unsafe { std::arch::x86_64::__cpuid(0) };
-    let is_intel = || maker().ebx == u32::from_le_bytes(*b"Genu");
-    let asks = match variable {
-        "NEARMPI_SHUTTLE_OWN" => is_intel(),
-        "NEARMPI_FETCH_AHEAD" => !is_intel(),
-        _ => false,
-    };
-    asks.then(|| "0".into())
+    let maker = unsafe { std::arch::x86_64::__cpuid(0) }.ebx.to_le_bytes();
+    let (is_intel, is_amd) = (maker == *b"Genu", maker == *b"Auth");
+    match variable {
+        "NEARMPI_SHUTTLE_OWN" if is_intel => Some(0),
+        "NEARMPI_FETCH_AHEAD" if !is_intel => Some(0),
+        "NEARMPI_RING_LARGE" if is_amd => Some((4 * second_level()).next_power_of_two().clamp(1 << 20, 4 << 20)),
+        _ => None,
+    }
+    .map(|value| value.to_string())
+}
+
+/// Bytes of the second-level cache, as processors of AMD tell them.
+fn second_level() -> u32 {
+    #[allow(unused_unsafe)]
+    // SAFETY: leaf 0x80000006 is read where leaf 0x80000000 says that it exists.
+    unsafe {
+        match std::arch::x86_64::__cpuid(0x8000_0000).eax {
+            0x8000_0006.. => std::arch::x86_64::__cpuid(0x8000_0006).ecx >> 16 << 10,
+            _ => 0,
+        }
+    }
 }
 
 /// The processor's brand string.
@@ -122,6 +137,12 @@ mod tests {
     fn processors_of_intel_and_others_ask_for_different_things() {
         let cpus = fs::read_to_string("/proc/cpuinfo").unwrap();
         let (none, intel) = (Some("0".to_string()), cpus.contains("GenuineIntel"));
+        let ring = of_processor("NEARMPI_RING_LARGE").map(|bytes| bytes.parse::<u32>().unwrap());
+        assert_eq!(ring.is_some(), cpus.contains("AuthenticAMD"));
+        assert!(
+            ring.is_none_or(|bytes| bytes.is_power_of_two() && (1 << 20..=4 << 20).contains(&bytes)),
+            "{ring:?}"
+        );
         let asked = ["NEARMPI_SHUTTLE_OWN", "NEARMPI_FETCH_AHEAD", "NEARMPI_SHUTTLE_MIN"].map(of_processor);
         assert_eq!(asked, if intel { [none, None, None] } else { [None, none, None] });
     }
