@@ -27,9 +27,15 @@ type Arguments = (*const c_void, i64, MPI_Datatype, c_int, c_int);
 
 /// The shortest way: sends a message that fits into a slot of the ring. `None`, and nothing done, when it cannot go that
 /// way or when anything is wrong or unusual: [`short`] is for that. Makes no call but a last one, so that everything stays
-/// in registers and none has to be saved; the limit on its instructions stands in `scripts/instructions`.
+/// in registers and none has to be saved; the limit on its instructions stands in `scripts/instructions`. `sent` is called
+/// when the message is there.
 #[inline(always)]
-fn shortest(call: usize, (buf, count, datatype, dest, tag): Arguments, comm: MPI_Comm) -> Option<c_int> {
+fn shortest(
+    call: usize,
+    (buf, count, datatype, dest, tag): Arguments,
+    comm: MPI_Comm,
+    sent: impl FnOnce(),
+) -> Option<c_int> {
     let mut hold = current_world()?.hold_alone()?;
     let state: &mut State = &mut hold;
     let (comm, to) = on_short_way(state, CAREFUL | timing::bit(call), comm, dest)?;
@@ -45,6 +51,7 @@ fn shortest(call: usize, (buf, count, datatype, dest, tag): Arguments, comm: MPI
     if pushed == Pushed::Not {
         return None;
     }
+    sent();
     timing::count(state, Some(call));
     Some(match pushed {
         Pushed::Asleep => wake(state, to),
@@ -249,7 +256,7 @@ pub unsafe extern "C" fn MPI_Send(
         let arguments = (b, n.into(), datatype, dest, tag);
         send_now(CALL, "MPI_Send", arguments, comm, Some(Mode::Standard))
     }
-    if let Some(done) = shortest(CALL, (buf, count.into(), datatype, dest, tag), comm) {
+    if let Some(done) = shortest(CALL, (buf, count.into(), datatype, dest, tag), comm, || ()) {
         return done;
     }
     other(buf, count, datatype, dest, tag, comm)
@@ -267,14 +274,31 @@ pub unsafe extern "C" fn MPI_Isend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    send_started(
-        CALL,
-        "MPI_Isend",
-        (buf, count.into(), datatype, dest, tag),
-        comm,
-        Some(Mode::Standard),
-        request,
-    )
+    /// Takes over the arguments where they lie.
+    #[inline(never)]
+    #[allow(clippy::too_many_arguments)]
+    fn other(
+        b: *const c_void,
+        n: Count,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) -> c_int {
+        let arguments = (b, n.into(), datatype, dest, tag);
+        send_started(CALL, "MPI_Isend", arguments, comm, Some(Mode::Standard), request)
+    }
+    // The fewer stores the better: those that wait in the store buffer behind a slot whose line is still to come leave less of it to the
+    // next slots, and to a CPU far away that decides how many lines are under way.
+    if !request.is_null() {
+        // SAFETY: not NULL, hence the application's variable.
+        let sent = || unsafe { request.write(REQUEST_SENT) };
+        if let Some(done) = shortest(CALL, (buf, count.into(), datatype, dest, tag), comm, sent) {
+            return done;
+        }
+    }
+    other(buf, count, datatype, dest, tag, comm, request)
 }
 
 /// Makes a persistent request for a standard-mode send. MPI-4.1 §3.9.
