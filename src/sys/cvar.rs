@@ -117,7 +117,7 @@ cvars! {
     shuttle_max "SHUTTLE_MAX" 4194304 0..=1073741824
         "bytes up to which a message may take memory that goes back and forth between two ranks with their messages (at most 4 MiB with two ranks, 2 with four, 1 with eight, 256 KiB with 16, 64 with 64, none with more); 0: none";
     shuttle_min "SHUTTLE_MIN" 1024 1..=1073741824
-        "bytes from which a message in a row goes that way rather than through the pair's ring";
+        "bytes from which a message in a row goes that way rather than through the pair's ring; unless it is set, 512 on AMD's processors";
     shuttle_own "SHUTTLE_OWN" 8192 0..=1073741824
         "bytes up to which the receiver of a message that has come that way fetches its lines for writing; unless it is set, 0 on processors of Intel, where that loses";
     shuttle_alone "SHUTTLE_ALONE" 32768 0..=1073741824

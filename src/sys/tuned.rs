@@ -70,10 +70,10 @@ pub fn hardware() -> String {
     format!("{}, {cpus} CPUs, Linux {release}", processor())
 }
 
-/// The value of a control variable that this kind of processor asks for where nobody says otherwise (docs/measured.md, "Fetched ahead" and
-/// "Rings, shuttles"): Intel's lose by reading a shuttle's lines for writing, AMD's Zen 3 by fetching lines ahead of a copy, and on others
-/// that is not measured; AMD's copy slowly out of another core's second-level cache, so a ring should be
-/// as long as four of those.
+/// The value of a control variable that this kind of processor asks for where nobody says otherwise (docs/measured.md, "Fetched ahead",
+/// "A larger ring" and "Shuttles"): Intel's lose by reading a shuttle's lines for writing, AMD's Zen 3 by fetching lines ahead of a copy, and
+/// on others that is not measured; where lines are read for writing shuttles pay earlier; AMD's copy slowly out of another core's
+/// second-level cache, so a ring should be as long as four of those.
 pub fn of_processor(variable: &str) -> Option<String> {
     #[allow(unused_unsafe)]
     // SAFETY: every x86-64 processor has leaf 0, its maker's name.
@@ -82,6 +82,7 @@ pub fn of_processor(variable: &str) -> Option<String> {
     match variable {
         "NEARMPI_SHUTTLE_OWN" if is_intel => Some(0),
         "NEARMPI_FETCH_AHEAD" if !is_intel => Some(0),
+        "NEARMPI_SHUTTLE_MIN" if is_amd => Some(512),
         "NEARMPI_RING_LARGE" if is_amd => Some((4 * second_level()).next_power_of_two().clamp(1 << 20, 4 << 20)),
         _ => None,
     }
@@ -136,15 +137,18 @@ mod tests {
     #[test]
     fn processors_of_intel_and_others_ask_for_different_things() {
         let cpus = fs::read_to_string("/proc/cpuinfo").unwrap();
-        let (none, intel) = (Some("0".to_string()), cpus.contains("GenuineIntel"));
-        let ring = of_processor("NEARMPI_RING_LARGE").map(|bytes| bytes.parse::<u32>().unwrap());
-        assert_eq!(ring.is_some(), cpus.contains("AuthenticAMD"));
+        let (intel, amd) = (cpus.contains("GenuineIntel"), cpus.contains("AuthenticAMD"));
+        let asked = |variable: &str| of_processor(variable).map(|value| value.parse::<u32>().unwrap());
+        assert_eq!(asked("NEARMPI_SHUTTLE_OWN"), intel.then_some(0));
+        assert_eq!(asked("NEARMPI_FETCH_AHEAD"), (!intel).then_some(0));
+        assert_eq!(asked("NEARMPI_SHUTTLE_MIN"), amd.then_some(512));
+        let ring = asked("NEARMPI_RING_LARGE");
+        assert_eq!(ring.is_some(), amd);
         assert!(
             ring.is_none_or(|bytes| bytes.is_power_of_two() && (1 << 20..=4 << 20).contains(&bytes)),
             "{ring:?}"
         );
-        let asked = ["NEARMPI_SHUTTLE_OWN", "NEARMPI_FETCH_AHEAD", "NEARMPI_SHUTTLE_MIN"].map(of_processor);
-        assert_eq!(asked, if intel { [none, None, None] } else { [None, none, None] });
+        assert_eq!(asked("NEARMPI_SHUTTLE_MAX"), None);
     }
 
     #[test]
