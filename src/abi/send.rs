@@ -27,8 +27,8 @@ type Arguments = (*const c_void, i64, MPI_Datatype, c_int, c_int);
 
 /// The shortest way: sends a message that fits into a slot of the ring. `None`, and nothing done, when it cannot go that
 /// way or when anything is wrong or unusual: [`short`] is for that. Makes no call but a last one, so that everything stays
-/// in registers and none has to be saved; the limit on its instructions stands in `scripts/instructions`. `sent` is called
-/// when the message is there.
+/// in registers and few or none have to be saved; the limit on its instructions stands in `scripts/instructions`. `sent` is
+/// called when the message is there.
 #[inline(always)]
 fn shortest(
     call: usize,
