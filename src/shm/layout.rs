@@ -425,6 +425,12 @@ mod tests {
             layout.bytes(0, ranks - 1) + layout.bytes - layout.credit(0, 0)
         };
         assert_eq!([1, 2, 3].map(larger), [0, 2 * LARGER, 0]);
+        let two = Layout::new(2);
+        assert!(
+            [(0, 1), (1, 0)]
+                .iter()
+                .all(|pair| two.larger(pair.0, pair.1).is_multiple_of(HUGE))
+        );
         assert!((2..=64).all(|ranks| (2 << 20..=8 << 20).contains(&shuttles(ranks))) && shuttles(65) == 0);
         assert!(committed(256) <= 300 << 10);
         assert!(

@@ -200,7 +200,7 @@ impl Producer {
     /// It goes over to the `larger` byte ring when `after` bytes, if not 0, have gone through the first one while that was full.
     ///
     /// # Safety
-    /// As for [`Producer::new`]; the consumer has the same larger ring.
+    /// As for [`Producer::new`]; the consumer has room for the larger ring at the same place.
     pub unsafe fn growing(mut self, larger: Option<Larger>, after: u64) -> Producer {
         let larger = larger.filter(|larger| after > 0 && larger.byte_count > self.place.byte_count);
         self.growth = larger.map(|larger| {
