@@ -180,7 +180,7 @@ const SELECTION: &str = "\
 #   RANKS: 8, 3-8 or 3-; roomy: jobs with a CPU for each rank; BYTES: 4096, 64K, 1M
 # Of the ways the first is taken whose bound holds and that can do it. For blocking operations alone there are shown
 # (through boards in shared memory), learnt (shown or copied once, as proves quicker while the program runs), handed (from
-# rank to rank, each of which reduces) and offered (copied once); the others are by messages, and may come before all but shown.
+# rank to rank, each of which reduces) and offered (copied once); the others are by messages, and may come anywhere behind shown.
 #
 # OPERATION       BYTES                           WAYS, in this order
 ";

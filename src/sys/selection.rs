@@ -7,7 +7,7 @@
 //! ```
 //! A rule counts for communicators of so many ranks (`8`, `3-8`, `3-`; without: any), in jobs whose ranks have a CPU each
 //! (`roomy`) or share CPUs (`crowded`). Its ways are tried in turn: the first whose bound is not exceeded and that is able
-//! is taken; what none of them takes goes the usual way by messages. Ways by messages may stand before all others but `shown`.
+//! is taken; what none of them takes goes the usual way by messages. Ways by messages may stand anywhere behind `shown`.
 //! Of two rules for the same case the later one counts.
 
 use std::fmt;
@@ -228,7 +228,7 @@ impl Rule {
         match sorted(true) && sorted(false) && shown_first {
             _ if steps.is_empty() => Err("no way behind the colon".into()),
             false => Err(format!(
-                "the ways of {name} go in this order, each once: {}; those by messages may come before all others but shown",
+                "the ways of {name} go in this order, each once: {}; those by messages may come anywhere behind shown",
                 list(operation.ways().iter().map(|way| way.word()))
             )),
             true => Ok(Rule {

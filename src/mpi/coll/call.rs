@@ -396,6 +396,9 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 len if (table.doubling..=DOUBLED).contains(&len) && !Elements::calls(reduction) => {
                     Some(doubling::allreduce(hold, at(signature), &elements))
                 }
+                len if len > table.phased && reduction.count >= size => {
+                    Some(shares::allreduce(hold, at(signature), table.wide, &elements))
+                }
                 len if (size > 2 && len > near) || (len >= table.share && reduction.count >= size) => {
                     Some(shares::reduce(hold, at(signature), None, &elements))
                 }
@@ -433,7 +436,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 len if len > table.reduce_scatter.shown => (table.reduce_scatter.offers(len))
                     .then(|| long_reductions::reduce_scatter(hold, at(signature), &elements, block)),
                 _ if size == 2 => Some(reductions::reduce_scatter_of_two(hold, at(signature), &elements, block)),
-                _ => Some(reductions::reduce_scatter(hold, at(signature), &elements, block)),
+                _ => Some(shares::reduce_scatter(hold, at(signature), &elements, block)),
             }
         }
         Task::Scan(reduction, exclusive) => {
@@ -535,7 +538,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     // Of ranks that share CPUs each would wait for all readers of what it offers.
                     Some(match send {
                         Some(send) if all.is_none() && table.alltoall.learnt == 0 && machine::is_crowded(hold) => {
-                            varying::alltoall(hold, at, (mine, table.alltoall.shown), send, recv)
+                            varying::alltoall(hold, at, (mine, table.alltoall.shown_unasked), send, recv)
                         }
                         _ => long::alltoall(hold, at, send.as_ref(), recv),
                     })

@@ -32,8 +32,8 @@ pub struct Row {
     pub shown: usize,
     /// ... where only that rank knows how many they are, it is nonblocking, or it calls functions of the program.
     pub shown_unasked: usize,
-    /// Bytes up to which what is longer goes by messages.
-    pub sent: usize,
+    /// Bytes above which, and up to which, what is longer than that goes by messages.
+    pub sent: (usize, usize),
     /// Bytes up to which what is longer is shown or copied once, as has been learnt ([`board::learnt`](super::board::learnt)).
     pub learnt: usize,
     /// Bytes up to which what is longer is handed on from rank to rank.
@@ -63,10 +63,17 @@ const SHORT_ALLTOALL: (usize, usize) = (256, 8);
 /// Bytes of all ranks together up to which each looks at all the others rather than at one in each of several turns.
 const LOOKED_ROUND: usize = 3 << 10;
 
+/// A larger ring of two ranks that has room for so many messages of [`AT_ONCE`] bytes or more makes them quicker than one copy.
+const RINGFUL: usize = 8;
+
 /// CPUs up to which ranks that share them go some ways that have been measured there alone, or lose with more of them.
 const FEW_CPUS: u32 = 2;
 /// Ranks, on as few CPUs, of which a long broadcast is copied once.
 const ONCE_CROWD: RangeInclusive<usize> = 5..=16;
+/// Ranks that share CPUs of which an allreduce goes in phases, and up to how many bytes.
+const PHASED: (RangeInclusive<usize>, usize) = (3..=4, 4 << 20);
+/// Ranks that share CPUs up to which a long alltoall goes in pieces.
+const PIECES_CROWD: usize = 16;
 
 /// However long.
 const ANY: usize = usize::MAX;
@@ -75,7 +82,7 @@ impl Row {
     /// Whether `len` bytes, which all ranks know, go by messages rather than as it says further on.
     #[inline]
     pub fn sends(&self, len: usize) -> bool {
-        self.shown < len && len <= self.sent
+        len > self.shown.max(self.sent.0) && len <= self.sent.1
     }
 
     /// Whether `len` bytes, too many to be shown, are copied once.
@@ -107,7 +114,9 @@ pub struct Table {
     pub doubling: usize,
     /// Bytes from which each rank reduces its share of an allreduce.
     pub share: usize,
-    /// The same of a reduction to a root.
+    /// Bytes above which all shares of an allreduce are reduced before any is shown.
+    pub phased: usize,
+    /// Bytes from which each rank reduces its share of a reduction to a root.
     pub reduce_share: usize,
     /// `MPI_Bcast`, in pieces.
     pub bcast: Row,
@@ -115,7 +124,7 @@ pub struct Table {
     pub reduce: Row,
     /// `MPI_Allreduce`, in pieces.
     pub allreduce: Row,
-    /// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`, by the bytes of all blocks; of two ranks in pieces.
+    /// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`, by the bytes of all blocks, in pieces.
     pub reduce_scatter: Row,
     /// `MPI_Scan` and `MPI_Exscan`, in pieces; of two ranks learnt.
     pub scan: Row,
@@ -149,9 +158,9 @@ impl Table {
         let direct = near.min(settings.board_direct as usize);
         // What is shown in one turn to ranks that all wait for it.
         let at_once = near.saturating_mul(4).min(AT_ONCE);
-        // Of two ranks each shows only what the other one reduces, in pieces.
+        // Of two ranks each shows only what the other one reduces, in pieces, and ranks that share CPUs show strips.
         let scattered = match size {
-            0..=2 if any == ANY => ANY,
+            _ if any == ANY && (size <= 2 || crowded) => ANY,
             0..=2 => at_once.saturating_mul(2),
             _ => at_once,
         };
@@ -160,7 +169,7 @@ impl Table {
         let row = |shown, offered| Row {
             shown,
             shown_unasked: shown,
-            sent: 0,
+            sent: (0, 0),
             learnt: 0,
             handed: 0,
             offered: if offered { ANY } else { 0 },
@@ -197,6 +206,11 @@ impl Table {
                 (_, true) => settings.share_min.saturating_mul(16) as usize,
                 (_, false) => settings.share_min as usize,
             },
+            phased: if crowded && any == ANY && PHASED.0.contains(&size) {
+                at_once
+            } else {
+                ANY
+            },
             reduce_share: ANY,
             // Where each rank has a CPU, two can copy by messages.
             bcast: match size {
@@ -212,7 +226,13 @@ impl Table {
                 false => row(reduced(short.saturating_mul(4).min(any)), always),
             },
             allreduce: match crowded {
-                true if few_cpus && size > 2 && any == ANY => handed,
+                true if few_cpus && size > 2 && any == ANY => match PHASED.0.contains(&size) {
+                    true => Row {
+                        shown: PHASED.1,
+                        ..handed
+                    },
+                    false => handed,
+                },
                 true => row(any, always),
                 false => row(reduced(near), once),
             },
@@ -228,13 +248,28 @@ impl Table {
                 true => row(any, always),
                 false => row(direct, once),
             },
-            alltoall: row(if crowded { wide.saturating_mul(4) } else { direct }, once),
+            alltoall: match crowded {
+                // Who offers waits for all readers; but of more ranks the pieces for each are short, as they are if blocks differ.
+                true if any == ANY && size <= PIECES_CROWD => Row {
+                    shown_unasked: wide.saturating_mul(32),
+                    ..row(any, once)
+                },
+                true => row(wide.saturating_mul(4), once),
+                false => row(direct, once),
+            },
         };
         if once && !always && !crowded && near >= LEAST {
             // Data that are rewritten go quicker by two copies, others by one: the ranks find out.
             (table.scatter.shown, table.scatter.shown_unasked) = (direct / 4, direct / 4);
+            // Messages of two ranks whose rings have room for several such need not fetch what lies in the other one's cache.
+            let ring = settings.ring_large as usize;
+            let sent = if size == 2 && ring >= RINGFUL * AT_ONCE {
+                ring / 2
+            } else {
+                0
+            };
             for row in [&mut table.scatter, &mut table.allgather, &mut table.alltoall] {
-                row.learnt = AT_ONCE;
+                (row.learnt, row.sent) = (AT_ONCE, (AT_ONCE, sent));
             }
             (table.bcast.shown, table.bcast.learnt) = (near / 8, short);
             if size == 2 {
@@ -268,7 +303,7 @@ impl Table {
             let Some(rule) = settings.collectives.find(operation, size, crowded) else {
                 continue;
             };
-            let Some((row, in_pieces)) = table.row(operation) else {
+            let Some(row) = table.row(operation) else {
                 continue;
             };
             let most = |way| {
@@ -277,16 +312,18 @@ impl Table {
                     .find(|step| step.way == way)
                     .map_or(0, |step| step.most)
             };
-            let shown = match in_pieces && near >= LEAST {
+            let shown = match near >= LEAST {
                 true => most(Way::Shown),
                 false => most(Way::Shown).min(scattered),
             };
-            let behind_shown = rule.steps.iter().filter(|step| step.way != Way::Shown);
-            let sent = behind_shown.map_while(|step| step.way.is_by_messages().then_some(step.most));
+            let mut behind_shown = rule.steps.iter().filter(|step| step.way != Way::Shown).peekable();
+            let reach = |most, step: &Step| step.most.max(most);
+            let above = std::iter::from_fn(|| behind_shown.next_if(|step| !step.way.is_by_messages())).fold(0, reach);
+            let sent = std::iter::from_fn(|| behind_shown.next_if(|step| step.way.is_by_messages())).fold(0, reach);
             *row = Row {
                 shown,
                 shown_unasked: shown,
-                sent: sent.max().unwrap_or(0),
+                sent: (above, sent),
                 learnt: if can { most(Way::Learnt) } else { 0 },
                 handed: if near >= LEAST { most(Way::Handed) } else { 0 },
                 offered: if can { most(Way::Offered) } else { 0 },
@@ -301,7 +338,7 @@ impl Table {
     fn adapt_to_roomy(&mut self, size: usize, any: usize, once: bool) {
         let (others, few) = (size - 1, size <= FEW);
         let send = |row: &mut Row, shown: usize, sent| {
-            (row.shown, row.sent) = (row.shown.min(shown), sent);
+            (row.shown, row.sent) = (row.shown.min(shown), (0, sent));
         };
         match few {
             true => send(&mut self.reduce_scatter, ANY, 0),
@@ -338,20 +375,20 @@ impl Table {
         len.div_ceil(4).next_multiple_of(LINE).clamp(self.least, self.near)
     }
 
-    /// The row of `operation`, and whether it can go in pieces; `None` for those that need none.
-    fn row(&mut self, operation: Operation) -> Option<(&mut Row, bool)> {
-        match operation {
-            Operation::Barrier => None,
-            Operation::Bcast => Some((&mut self.bcast, true)),
-            Operation::Reduce => Some((&mut self.reduce, true)),
-            Operation::Allreduce => Some((&mut self.allreduce, true)),
-            Operation::Scan => Some((&mut self.scan, true)),
-            Operation::Gather => Some((&mut self.gather, true)),
-            Operation::ReduceScatter => Some((&mut self.reduce_scatter, false)),
-            Operation::Scatter => Some((&mut self.scatter, true)),
-            Operation::Allgather => Some((&mut self.allgather, true)),
-            Operation::Alltoall => Some((&mut self.alltoall, true)),
-        }
+    /// The row of `operation`; `None` for those that need none.
+    fn row(&mut self, operation: Operation) -> Option<&mut Row> {
+        Some(match operation {
+            Operation::Barrier => return None,
+            Operation::Bcast => &mut self.bcast,
+            Operation::Reduce => &mut self.reduce,
+            Operation::Allreduce => &mut self.allreduce,
+            Operation::Scan => &mut self.scan,
+            Operation::Gather => &mut self.gather,
+            Operation::ReduceScatter => &mut self.reduce_scatter,
+            Operation::Scatter => &mut self.scatter,
+            Operation::Allgather => &mut self.allgather,
+            Operation::Alltoall => &mut self.alltoall,
+        })
     }
 }
 
@@ -386,23 +423,26 @@ impl<'a> Case<'a> {
 
     /// The rule that says what is done in this case.
     pub fn rule(self, operation: Operation) -> Rule {
-        let row = Table::new(self.settings, self.crowd, self.size)
-            .row(operation)
-            .map(|(row, _)| *row);
+        let row = Table::new(self.settings, self.crowd, self.size).row(operation).copied();
         let row = row.filter(|_| self.size as u64 <= self.settings.board_ranks);
-        let bounds = |row: Row| [row.shown, row.sent, row.learnt, row.handed, row.offered];
-        let [shown, sent, learnt, handed, offered] = row.map_or([0; 5], bounds);
-        let step = |way, most| Step { way, most };
+        let bounds = |row: Row| [row.shown, row.learnt, row.handed, row.offered];
+        let most = row.map_or([0; 4], bounds);
         let schedules = self.schedules(operation);
-        let sent = schedules.iter().map(|&Step { way, most }| step(way, most.min(sent)));
+        let (above, sent) = row.map_or((0, 0), |row| row.sent);
+        let by_messages = |&Step { way, most }: &Step| Step {
+            way,
+            most: most.min(sent),
+        };
+        let ways = [Way::Shown, Way::Learnt, Way::Handed, Way::Offered]
+            .into_iter()
+            .zip(most);
+        let boards = ways.map(|(way, most)| Step { way, most });
+        // Messages come where all before reach as far as they begin.
+        let (before, behind): (Vec<_>, Vec<_>) = boards.partition(|step| step.way == Way::Shown || step.most <= above);
         let mut steps: Vec<Step> = Vec::new();
-        for step in std::iter::once(step(Way::Shown, shown))
-            .chain(sent)
-            .chain([
-                step(Way::Learnt, learnt),
-                step(Way::Handed, handed),
-                step(Way::Offered, offered),
-            ])
+        for step in (before.into_iter())
+            .chain(schedules.iter().map(by_messages))
+            .chain(behind)
             .chain(schedules.iter().copied())
         {
             let reached = steps.last().map_or(0, |step| step.most);

@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_is_too_long_for_a_turn_takes_as_many_as_its_longest_block() {
-        // 4 KiB are shown at a time, 1 KiB for each of four ranks, and up to 16 KiB go in pieces.
+        // 4 KiB are shown at a time, 1 KiB for each of four ranks, and up to 128 KiB go in pieces.
         assert_eq!(turns(4, |_, _| 341), 1);
         assert_eq!(turns(4, |_, _| 1000), 1 + 4);
         assert_eq!(
@@ -173,9 +173,9 @@ mod tests {
         );
         // One offers, one has pieces, others have little or nothing.
         assert_eq!(
-            turns(4, |from, to| [2000, 0, 400, 9][from as usize] + to as usize),
+            turns(4, |from, to| [12_000, 0, 400, 9][from as usize] + to as usize),
             1 + 2
         );
-        assert_eq!(turns(4, |_, _| 1366), 1);
+        assert_eq!(turns(4, |_, _| 10_923), 1);
     }
 }

@@ -26,7 +26,15 @@ fn ranks_with_a_cpu_each_copy_long_data_once_and_those_that_share_cpus_take_piec
     );
     assert_eq!(ways(roomy.allgather), [1 << 16, 0, 1 << 18, ANY]);
     assert_eq!(ways(crowded.allgather), [ANY, 0, 0, 0]);
-    assert_eq!((roomy.alltoall.shown_unasked, crowded.alltoall.shown), (32768, 1 << 20));
+    let both = |row: Row| (row.shown, row.shown_unasked);
+    assert_eq!(
+        (roomy.alltoall.shown_unasked, both(crowded.alltoall)),
+        (32768, (ANY, 8 << 20))
+    );
+    assert_eq!(
+        [16, 17].map(|size| both(table(&[], true, size).alltoall)),
+        [(ANY, 8 << 20), (1 << 20, 1 << 20)]
+    );
     assert_eq!((crowded.scatter.shown, crowded.scatter.learnt), (1 << 18, 0));
     assert_eq!((roomy.alltoall.learnt, crowded.alltoall.learnt), (1 << 18, 0));
     assert_eq!((roomy.scatter.shown_unasked, roomy.scatter.learnt), (8192, 1 << 18));
@@ -35,7 +43,7 @@ fn ranks_with_a_cpu_each_copy_long_data_once_and_those_that_share_cpus_take_piec
 
 /// Up to how many bytes an operation is shown, sent, learnt and offered.
 fn ways(row: Row) -> [usize; 4] {
-    [row.shown, row.sent, row.learnt, row.offered]
+    [row.shown, row.sent.1, row.learnt, row.offered]
 }
 
 #[test]
@@ -57,6 +65,11 @@ fn two_ranks_share_reductions_late_if_at_all_and_show_more() {
     );
     let scattered = |table: Table| table.reduce_scatter.shown;
     assert_eq!((scattered(two), scattered(three)), (ANY, 256 << 10));
+    let crowded = |set: &[(&str, &str)]| scattered(table(set, true, 9));
+    assert_eq!(
+        [crowded(&[]), crowded(&[("NEARMPI_BOARD_PIECES", "0")])],
+        [ANY, 256 << 10]
+    );
 }
 
 #[test]
@@ -98,7 +111,10 @@ fn long_reductions_of_more_than_two_ranks_are_handed_on() {
         let row = Table::new(&settings, crowd, size).allreduce;
         [row.shown, row.shown_unasked, row.handed]
     };
-    assert_eq!(all(Some(2), 3), [512 << 10, ANY, ANY]);
+    assert_eq!(
+        [3, 4, 5].map(|size| all(Some(2), size)),
+        [[4 << 20, ANY, ANY], [4 << 20, ANY, ANY], [512 << 10, ANY, ANY]]
+    );
     assert_eq!([all(Some(3), 4), all(Some(1), 2)], [[ANY, ANY, 0]; 2]);
     assert_eq!(all(None, 8), [256 << 10, 256 << 10, 0]);
     // It copies nothing out of another's memory.
@@ -124,7 +140,7 @@ fn many_ranks_with_a_cpu_each_show_in_pieces_or_send() {
     let [four, eight, nine] = [4, 8, 9].map(|size| table(&[], false, size));
     assert_eq!([four, eight, nine].map(|table| table.wide), [1 << 16, 1 << 16, 1 << 15]);
     assert_eq!(ways(eight.allgather), [ANY, 0, 0, ANY]);
-    let sent = |table: Table| [table.reduce_scatter.shown, table.alltoall.sent, table.scatter.sent];
+    let sent = |table: Table| [table.reduce_scatter.shown, table.alltoall.sent.1, table.scatter.sent.1];
     assert_eq!(sent(eight), [256 << 10, 56 << 10, 224 << 10]);
     assert_eq!(sent(nine), [32 << 10, 256 << 10, 256 << 10]);
     assert_eq!(table(&[], true, 9).wide, 256 << 10);
@@ -169,10 +185,16 @@ fn rules_take_the_place_of_the_defaults_for_their_case_alone() {
     assert_eq!(ways(early.allreduce), [1024, 8192, 0, ANY]);
     let sends = [1024, 1025, 8192, 8193].map(|len| early.allreduce.sends(len));
     assert_eq!(sends, [false, true, true, false]);
+    let behind = [(
+        "NEARMPI_COLLECTIVES",
+        "alltoall: shown<=1K learnt<=2K pairs<=8K offered",
+    )];
+    let behind = table(&behind, false, 2).alltoall;
+    let sends = [1025, 2048, 2049, 8192, 8193].map(|len| behind.sends(len));
+    assert_eq!(sends, [false, false, true, true, false]);
     let four = table(&set(("", "")), true, 4);
     assert_eq!((four.bcast.shown, four.bcast.offered), (0, 0));
-    // Blocks are not shown in pieces.
-    assert_eq!((four.reduce_scatter.shown, four.reduce_scatter.offered), (1 << 18, 0));
+    assert_eq!((four.reduce_scatter.shown, four.reduce_scatter.offered), (ANY, 0));
     assert_eq!(four.allreduce, table(&[], true, 4).allreduce);
     let refused = table(&set(("NEARMPI_ONE_COPY", "0")), false, 2);
     assert_eq!((refused.gather.offered, refused.allreduce.shown), (0, 4096));
@@ -227,4 +249,29 @@ fn a_case_says_what_is_done_as_a_rule() {
     );
     let many = rule(true, 100, Operation::Allreduce);
     assert_eq!(many, "allreduce@100 crowded: flat<=4K doubling<=16383 halves");
+}
+
+#[test]
+fn an_allreduce_of_few_ranks_that_share_cpus_goes_in_phases() {
+    let phased = |set: &[(&str, &str)], crowded, size| table(set, crowded, size).phased;
+    assert_eq!(
+        [2, 3, 4, 5].map(|size| phased(&[], true, size)),
+        [ANY, 256 << 10, 256 << 10, ANY]
+    );
+    assert_eq!(phased(&[], false, 4), ANY);
+    assert_eq!(phased(&[("NEARMPI_BOARD_PIECES", "0")], true, 4), ANY);
+}
+
+#[test]
+fn two_ranks_send_what_their_larger_ring_has_room_for_twice_rather_than_copy_it_once() {
+    let of = |ring: &str, size| {
+        let table = table(&[("NEARMPI_RING_LARGE", ring)], false, size);
+        [table.scatter, table.allgather, table.alltoall]
+            .map(|row| [1 << 18, (1 << 18) + 1, 2 << 20, (2 << 20) + 1].map(|len| row.sends(len)))
+    };
+    assert_eq!(of("4194304", 2), [[false, true, true, false]; 3]);
+    assert_eq!((of("1048576", 2), of("4194304", 3)[1]), ([[false; 4]; 3], [false; 4]));
+    let settings = Settings::read(|name| (name == "NEARMPI_RING_LARGE").then(|| "4194304".into())).unwrap();
+    let rule = Case::new(&settings, None, 2).rule(Operation::Alltoall).to_string();
+    assert_eq!(rule, "alltoall@2 roomy: shown<=32K learnt<=256K pairs<=2M offered");
 }
