@@ -148,12 +148,14 @@ pub fn make(at: *mut u8, len: usize) -> bool {
 /// the time: for shared memory in which all of them will be used.
 pub fn make_huge(at: *mut u8, len: usize) -> bool {
     let (start, end) = ((at as usize).next_multiple_of(HUGE), (at as usize + len) / HUGE * HUGE);
+    // There has to be one page in each that can become larger.
     for huge in (start..end).step_by(HUGE) {
-        let huge = huge as *mut libc::c_void;
-        // There has to be one page that can become larger.
-        make(huge.cast(), 1);
+        make(huge as *mut u8, 1);
+    }
+    if start < end {
+        // One call, for each waits until the other CPUs have put away what they have just made, 5 ms if those are busy.
         // SAFETY: pages are made present and put together, and nothing in them is changed.
-        unsafe { libc::madvise(huge, HUGE, libc::MADV_COLLAPSE) };
+        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_COLLAPSE) };
     }
     // What has become no huge page, and what lies around them.
     make(at, len)

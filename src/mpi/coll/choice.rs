@@ -3,7 +3,7 @@
 //! overrides both, case by case ([`selection`](crate::sys::selection)).
 //!
 //! A row of the table says up to how many bytes the operation is shown on the boards, in pieces of `near` bytes where it
-//! goes in pieces, up to how many it goes by messages after that, up to how many it is shown or offered as the ranks learn what
+//! goes in pieces, between which lengths it goes by messages, up to how many bytes it is shown or offered as the ranks learn what
 //! is quicker, up to how many it is handed on from rank to rank, and up to how many it is offered, to be copied once; what is longer
 //! still becomes a schedule, and so does what is of more ranks than use boards.
 //! Nonblocking and persistent operations are shown as far as blocking ones, but at least up to one bound for all
@@ -63,7 +63,7 @@ const SHORT_ALLTOALL: (usize, usize) = (256, 8);
 /// Bytes of all ranks together up to which each looks at all the others rather than at one in each of several turns.
 const LOOKED_ROUND: usize = 3 << 10;
 
-/// A larger ring of two ranks that has room for so many messages of [`AT_ONCE`] bytes or more makes them quicker than one copy.
+/// A larger ring of two ranks is a long one if it has room for so many times [`AT_ONCE`] bytes.
 const RINGFUL: usize = 8;
 
 /// CPUs up to which ranks that share them go some ways that have been measured there alone, or lose with more of them.
@@ -261,15 +261,14 @@ impl Table {
         if once && !always && !crowded && near >= LEAST {
             // Data that are rewritten go quicker by two copies, others by one: the ranks find out.
             (table.scatter.shown, table.scatter.shown_unasked) = (direct / 4, direct / 4);
-            // Messages of two ranks whose rings have room for several such need not fetch what lies in the other one's cache.
-            let ring = settings.ring_large as usize;
-            let sent = if size == 2 && ring >= RINGFUL * AT_ONCE {
-                ring / 2
-            } else {
-                0
-            };
             for row in [&mut table.scatter, &mut table.allgather, &mut table.alltoall] {
-                (row.learnt, row.sent) = (AT_ONCE, (AT_ONCE, sent));
+                row.learnt = AT_ONCE;
+            }
+            // A long ring takes less time than the reader of what lies in the other one's cache. What goes both ways gains less, and
+            // loses until its messages have learnt their way.
+            let ring = settings.ring_large as usize;
+            if size == 2 && ring >= RINGFUL * AT_ONCE {
+                table.scatter.sent = (2 * AT_ONCE, ring / 2);
             }
             (table.bcast.shown, table.bcast.learnt) = (near / 8, short);
             if size == 2 {

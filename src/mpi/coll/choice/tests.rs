@@ -263,15 +263,26 @@ fn an_allreduce_of_few_ranks_that_share_cpus_goes_in_phases() {
 }
 
 #[test]
-fn two_ranks_send_what_their_larger_ring_has_room_for_twice_rather_than_copy_it_once() {
+fn a_scatter_of_two_ranks_with_a_long_ring_goes_by_messages() {
     let of = |ring: &str, size| {
         let table = table(&[("NEARMPI_RING_LARGE", ring)], false, size);
-        [table.scatter, table.allgather, table.alltoall]
-            .map(|row| [1 << 18, (1 << 18) + 1, 2 << 20, (2 << 20) + 1].map(|len| row.sends(len)))
+        [512 << 10, (512 << 10) + 1, 2 << 20, (2 << 20) + 1].map(|len| table.scatter.sends(len))
     };
-    assert_eq!(of("4194304", 2), [[false, true, true, false]; 3]);
-    assert_eq!((of("1048576", 2), of("4194304", 3)[1]), ([[false; 4]; 3], [false; 4]));
-    let settings = Settings::read(|name| (name == "NEARMPI_RING_LARGE").then(|| "4194304".into())).unwrap();
-    let rule = Case::new(&settings, None, 2).rule(Operation::Alltoall).to_string();
-    assert_eq!(rule, "alltoall@2 roomy: shown<=32K learnt<=256K pairs<=2M offered");
+    assert_eq!(of("4194304", 2), [false, true, true, false]);
+    assert_eq!([of("1048576", 2), of("4194304", 3)], [[false; 4]; 2]);
+}
+
+#[test]
+fn a_rule_says_messages_where_they_come() {
+    let rule = |rules: &str| {
+        let settings = Settings::read(|name| (name == "NEARMPI_COLLECTIVES").then(|| rules.into())).unwrap();
+        Case::new(&settings, None, 2).rule(Operation::Scatter).to_string()
+    };
+    for steps in [
+        "shown<=32K learnt<=256K linear<=2M offered",
+        "shown<=1K linear<=2K learnt<=4K offered",
+        "offered<=1M linear",
+    ] {
+        assert_eq!(rule(&format!("scatter: {steps}")), format!("scatter@2 roomy: {steps}"));
+    }
 }
