@@ -112,7 +112,7 @@ cvars! {
         "least bytes that the pair's ring shows to the receiver at a time, of messages above NEARMPI_RING_MAX, of those with gaps and of blocking sends; at most a quarter of the ring; 0, or ranks that share CPUs, or more than 64 ranks: whole messages up to NEARMPI_RING_MAX, longer ones through cells";
     ring_grow "RING_GROW" 2097152 0..=1152921504606846976
         "bytes after which a pair of ranks in a job of two, each with a CPU of its own, goes over to a larger ring than the first one of 256 KiB, if the ring was full each time that so much had gone through; 0: never; unless it is set, 262144 on AMD's processors";
-    ring_large "RING_LARGE" 1048576 0..=4194304
+    ring_large "RING_LARGE" 1048576 0..=4194304 job
         "bytes of that larger ring, a power of two or what is below; unless it is set, on AMD's processors four times a second-level cache if that is more: what has left that comes quicker out of the shared one";
     shuttle_max "SHUTTLE_MAX" 4194304 0..=1073741824
         "bytes up to which a message may take memory that goes back and forth between two ranks with their messages (at most 4 MiB with two ranks, 2 with four, 1 with eight, 256 KiB with 16, 64 with 64, none with more); 0: none";

@@ -252,13 +252,7 @@ fn at_once<'a>(hold: &Hold, comm: &'a Comm) -> Option<&'a Rc<Boards>> {
 #[inline]
 pub fn barrier_at_once(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {
     let boards = at_once(hold, comm)?;
-    let at = Where {
-        comm,
-        boards,
-        signature: Signature::of(Call::Barrier),
-        near: boards.table.near,
-        learns: None,
-    };
+    let at = Where::new(comm, boards, Signature::of(Call::Barrier), boards.table.near);
     Some(moves::barrier(hold, at).inspect_err(|_| boards.give_up(hold, comm)))
 }
 
@@ -273,13 +267,7 @@ pub fn bcast_at_once(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8,
     if comm.rank == root && boards.may_lend(hold, row.0, row.1) {
         return None;
     }
-    let at = Where {
-        comm,
-        boards,
-        signature: bcast_signature(root, row.1),
-        near,
-        learns: None,
-    };
+    let at = Where::new(comm, boards, bcast_signature(root, row.1), near);
     Some(moves::bcast_row(hold, at, root, row).inspect_err(|_| boards.give_up(hold, comm)))
 }
 
@@ -295,13 +283,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
     let near = table.near;
     let size = comm.size() as usize;
     let signature = task.signature(hold)?;
-    let at = |signature| Where {
-        comm,
-        boards,
-        signature,
-        near,
-        learns: None,
-    };
+    let at = |signature| Where::new(comm, boards, signature, near);
     // Some show `len` bytes, others take them.
     let passing = |signature, len| Where {
         near: table.piece(len),

@@ -32,7 +32,7 @@ pub struct Row {
     pub shown: usize,
     /// ... where only that rank knows how many they are, it is nonblocking, or it calls functions of the program.
     pub shown_unasked: usize,
-    /// Bytes above which, and up to which, what is longer than that goes by messages.
+    /// Bytes above which and up to which it goes by messages, if it is too long to be shown.
     pub sent: (usize, usize),
     /// Bytes up to which what is longer is shown or copied once, as has been learnt ([`board::learnt`](super::board::learnt)).
     pub learnt: usize,

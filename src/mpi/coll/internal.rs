@@ -126,13 +126,7 @@ fn by_boards<'a>(
     operation: impl FnOnce(&mut Hold, Where<'a>) -> Result<()>,
 ) -> Result<()> {
     hold.check_peer(comm, Plane::Collective, None)?;
-    let at = Where {
-        comm,
-        boards,
-        signature: Signature::of(Call::Internal),
-        near: board::MOST,
-        learns: None,
-    };
+    let at = Where::new(comm, boards, Signature::of(Call::Internal), board::MOST);
     operation(hold, at)
         .and_then(|()| boards.take_back(hold, comm))
         .inspect_err(|_| boards.give_up(hold, comm))

@@ -153,13 +153,7 @@ mod tests {
                 let mut hold = world.hold();
                 let comm = hold.world.clone();
                 let boards = board::of(&hold, &comm).unwrap().clone();
-                let at = |call| Where {
-                    comm: &comm,
-                    boards: &boards,
-                    signature: Signature::of(call),
-                    near: board::MOST,
-                    learns: None,
-                };
+                let at = |call| Where::new(&comm, &boards, Signature::of(call), board::MOST);
                 let (barrier, bcast) = (at(Call::Barrier), at(Call::Bcast));
                 let mut byte = [me as u8 + 1];
                 let row = (byte.as_mut_ptr(), 1);

@@ -224,13 +224,7 @@ mod tests {
             let mut hold = world.hold();
             let comm = hold.world.clone();
             let boards = board::of(&hold, &comm).unwrap().clone();
-            let at = Where {
-                comm: &comm,
-                boards: &boards,
-                signature: Signature::of(Call::Reduce),
-                near: 1024,
-                learns: None,
-            };
+            let at = Where::new(&comm, &boards, Signature::of(Call::Reduce), 1024);
             let before = boards.before + comm.context.next_turn();
             let (mut mine, mut got) = (values(1, me, count), vec![0; count]);
             let task = reduction(&hold, SUM, Some(&mut mine), &mut got, count);

@@ -193,6 +193,18 @@ pub struct Learns {
 }
 
 impl<'a> Where<'a> {
+    /// On `comm`, by its `boards`, with `near` bytes shown at a time; nothing is learnt.
+    #[inline]
+    pub fn new(comm: &'a Rc<Comm>, boards: &'a Rc<Boards>, signature: Signature, near: usize) -> Where<'a> {
+        Where {
+            comm,
+            boards,
+            signature,
+            near,
+            learns: None,
+        }
+    }
+
     /// The next turn.
     #[inline]
     pub fn turn(&self) -> Turn<'a> {

@@ -387,13 +387,7 @@ mod tests {
                 }
                 blocks[from as usize].clone()
             };
-            let at = Where {
-                comm: &comm,
-                boards: &boards,
-                signature: Signature::of(Call::Allgather),
-                near: INTS * 4,
-                learns: None,
-            };
+            let at = Where::new(&comm, &boards, Signature::of(Call::Allgather), INTS * 4);
             let mut mine = values(1, rank, count);
             allgather(&mut hold, at, Some(&data(&mut mine).buffer()), recv, count * 4).unwrap();
             assert!(

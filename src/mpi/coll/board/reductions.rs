@@ -505,13 +505,7 @@ mod tests {
             let comm = hold.world.clone();
             let boards = board::of(&hold, &comm).unwrap().clone();
             let second = boards.before + comm.context.next_turn() + 2;
-            let at = || Where {
-                comm: &comm,
-                boards: &boards,
-                signature: Signature::of(Call::Allreduce),
-                near: 1 << 16,
-                learns: None,
-            };
+            let at = || Where::new(&comm, &boards, Signature::of(Call::Allreduce), 1 << 16);
             let mut got = [1, 2].map(|seed| values(seed, rank, count));
             for (seed, got) in (1..).zip(&mut got) {
                 let task = reduction(&hold, SUM, None, got, count);

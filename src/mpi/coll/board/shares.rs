@@ -228,13 +228,7 @@ mod tests {
                 let mut hold = world.hold();
                 let comm = hold.world.clone();
                 let boards = board::of(&hold, &comm).unwrap().clone();
-                let at = Where {
-                    comm: &comm,
-                    boards: &boards,
-                    signature: Signature::of(Call::ReduceScatter),
-                    near: 1024 / SHARED,
-                    learns: None,
-                };
+                let at = Where::new(&comm, &boards, Signature::of(Call::ReduceScatter), 1024 / SHARED);
                 let mut mine = values(1, me, count);
                 let mut got = if in_place { mine.clone() } else { vec![-1; count] };
                 let task: Reduction = reduction(&hold, SUM, (!in_place).then_some(&mut mine), &mut got, count);

@@ -1,6 +1,7 @@
 //! The table, its switches and the rules that change it.
 
 use super::*;
+use crate::sys::cvar::TABLE;
 
 fn table(set: &[(&str, &str)], crowded: bool, size: usize) -> Table {
     let value = |name: &str| {
@@ -284,5 +285,19 @@ fn a_rule_says_messages_where_they_come() {
         "offered<=1M linear",
     ] {
         assert_eq!(rule(&format!("scatter: {steps}")), format!("scatter@2 roomy: {steps}"));
+    }
+}
+
+/// Ranks that chose differently would wait for each other for ever.
+#[test]
+fn the_table_goes_by_settings_that_all_ranks_have_alike() {
+    let jobs = [2, 4, 8, 32].into_iter().flat_map(|size| [(false, size), (true, size)]);
+    let tables = |set: &[(&str, &str)]| -> Vec<Table> {
+        jobs.clone().map(|(crowded, size)| table(set, crowded, size)).collect()
+    };
+    for cvar in TABLE.iter().filter(|cvar| !cvar.of_job && !cvar.is_text) {
+        for value in [cvar.range.0, cvar.range.1].map(|value| value.to_string()) {
+            assert_eq!(tables(&[(cvar.name, &value)]), tables(&[]), "{}={value}", cvar.name);
+        }
     }
 }
