@@ -187,7 +187,7 @@ impl State {
             keyvals: Table::default(),
             datatypes: Datatypes::default(),
             ops: Ops::default(),
-            desk: Desk::default(),
+            desk: Desk::new(engine.channel.settings().board_round),
             schedules: Schedules::default(),
             sessions: Table::default(),
             requests: Table::default(),

@@ -45,15 +45,16 @@ pub const SLOTS: usize = 16;
 /// Bytes of payload in a slot.
 pub const INLINE: usize = 8 * WORDS;
 const WORDS: usize = 14;
-/// Bytes of a rank's scratch memory for what is too long for a slot: twice 256 KiB and tables of where which block lies.
-pub const SCRATCH: usize = 2 * ((256 << 10) + (4 << 10));
+/// Bytes of a rank's scratch memory for what is too long for a slot: as many as a wide room has, or as it goes round in
+/// (`NEARMPI_BOARD_ROUND`).
+pub const SCRATCH: usize = 1 << 20;
 /// Contexts, from the first on, that have a second board: for nonblocking operations. As many boards more are for persistent ones.
 pub const STARTED: usize = 256;
 /// Those of either, from the first on, that have a wide room each, behind the scratch memory: those of one communicator must
 /// never wait for another's.
 pub const WIDE: usize = 16;
-/// Bytes of a wide room, and of the narrow one of the others.
-pub const ROOM: (usize, usize) = (SCRATCH, SLOTS << 10);
+/// Bytes of a wide room, twice 256 KiB and tables of where which block lies, and of the narrow one of the others.
+pub const ROOM: (usize, usize) = (2 * ((256 << 10) + (4 << 10)), SLOTS << 10);
 /// Bytes of all rooms.
 pub const ROOMS: usize = 2 * HALF;
 const HALF: usize = WIDE * ROOM.0 + (STARTED - WIDE) * ROOM.1;
@@ -66,7 +67,7 @@ pub const TRAYS: usize = SLOTS + LONG_TRAY.1;
 /// Contexts, from the first on, whose communicators of two members have memory that these swap.
 pub const SWAPPED: usize = 32;
 /// Bytes of payload there.
-pub const SWAP: usize = SCRATCH / 2;
+pub const SWAP: usize = ROOM.0 / 2;
 /// Bytes of all that slots say the place of: scratch memory, the rooms behind it, the trays behind those, what is swapped.
 pub const REACH: usize = SCRATCH + ROOMS + size_of::<Trays>() + SWAPPED * size_of::<Swap>();
 

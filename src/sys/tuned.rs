@@ -73,7 +73,7 @@ pub fn hardware() -> String {
 /// The value of a control variable that this kind of processor asks for where nobody says otherwise (docs/measured.md, "Fetched ahead",
 /// "A larger ring" and "Shuttles"): Intel's lose by reading a shuttle's lines for writing, AMD's Zen 3 by fetching lines ahead of a copy, and
 /// on others that is not measured; where lines are read for writing shuttles pay earlier; AMD's copy slowly out of another core's
-/// second-level cache, so a ring should be as long as four of those, and soon (these of AMD's: on Zen 4 alone).
+/// second-level cache, so a ring should be as long as four of those, and soon, and what is shown on boards go round (these of AMD's: on Zen 4 alone).
 pub fn of_processor(variable: &str) -> Option<String> {
     #[allow(unused_unsafe)]
     // SAFETY: every x86-64 processor has leaf 0, its maker's name.
@@ -85,6 +85,7 @@ pub fn of_processor(variable: &str) -> Option<String> {
         "NEARMPI_SHUTTLE_MIN" if is_amd => Some(512),
         "NEARMPI_RING_GROW" if is_amd => Some(256 << 10),
         "NEARMPI_RING_LARGE" if is_amd => Some((4 * second_level()).next_power_of_two().clamp(1 << 20, 4 << 20)),
+        "NEARMPI_BOARD_ROUND" if is_amd => Some(768 << 10),
         _ => None,
     }
     .map(|value| value.to_string())

@@ -374,7 +374,10 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 }
                 len if len > shown => row
                     .offers(len)
-                    .then(|| long_reductions::reduce(hold, at(signature), None, &elements)),
+                    .then(|| match len > table.phased && reduction.count >= size {
+                        true => long_reductions::allreduce(hold, at(signature), table.wide, &elements),
+                        false => long_reductions::reduce(hold, at(signature), None, &elements),
+                    }),
                 len if (table.doubling..=DOUBLED).contains(&len) && !Elements::calls(reduction) => {
                     Some(doubling::allreduce(hold, at(signature), &elements))
                 }

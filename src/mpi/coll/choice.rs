@@ -52,6 +52,8 @@ const SHORT_CROWD: usize = 4 << 10;
 const SHORT_BLOCK: (usize, usize) = (2 << 10, 5);
 /// Ranks from which that can pay where each has a CPU.
 const LINEAR: usize = 17;
+/// Bytes of a block above which more than four ranks with a CPU each copy it once.
+const LONG_BLOCK: usize = 512 << 10;
 /// Bytes in all up to which an allgather does without a ring.
 const SHORT_ALLGATHER: usize = 32 << 10;
 /// The same where each rank has a CPU, and bytes of a block up to which it forwards blocks at doubling distances.
@@ -72,6 +74,8 @@ const FEW_CPUS: u32 = 2;
 const ONCE_CROWD: RangeInclusive<usize> = 5..=16;
 /// Ranks that share CPUs of which an allreduce goes in phases, and up to how many bytes.
 const PHASED: (RangeInclusive<usize>, usize) = (3..=4, 4 << 20);
+/// Ranks with a CPU each from which it does, and above how many bytes.
+const PHASED_ROOMY: (usize, usize) = (8, 1 << 20);
 /// Ranks that share CPUs up to which a long alltoall goes in pieces.
 const PIECES_CROWD: usize = 16;
 
@@ -353,11 +357,20 @@ impl Table {
         self.reduce.shown = self.reduce.shown.min(512 << 10);
         self.reduce.handed = if any == ANY { ANY } else { 0 };
         self.allgather.shown = self.near;
+        if size >= PHASED_ROOMY.0 {
+            self.phased = PHASED_ROOMY.1;
+        }
         if size > 4 {
             if once {
                 (self.reduce.shown, self.reduce.offered) = (self.reduce.shown.min(AT_ONCE), ANY);
             }
-            (self.allgather.shown, self.allgather.learnt) = (any, 0);
+            let shown = if once { any.min(LONG_BLOCK) } else { any };
+            self.allgather = Row {
+                shown,
+                shown_unasked: any,
+                learnt: 0,
+                ..self.allgather
+            };
             (self.bcast.shown, self.bcast.learnt) = (any, 0);
             let scanned = if few { 1 << 10 } else { 128 };
             self.scan.shown = self.scan.shown.min(scanned);

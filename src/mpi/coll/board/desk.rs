@@ -5,7 +5,7 @@ use super::Boards;
 use super::learnt::Paces;
 use super::lent::Samples;
 use super::started::Open;
-use crate::shm::board::{Board, Place, SCRATCH, TRAYS};
+use crate::shm::board::{Board, Place, ROOM, SCRATCH, TRAYS};
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
 use std::rc::Rc;
@@ -27,6 +27,7 @@ pub struct Desk {
     next_wait: u64,
     /// Pieces of scratch memory that somebody may still read, by address.
     lying: Vec<Piece>,
+    round: Round,
     /// The turn that each tray showed last, and of which communicator.
     pub trays: [Option<(u64, Rc<Boards>)>; TRAYS],
     /// Nonblocking operations under way.
@@ -39,6 +40,35 @@ pub struct Desk {
     pub samples: Samples,
     /// How long it takes to read other ranks' memory.
     pub paces: Paces,
+}
+
+/// How scratch memory is gone round in, on processors where what is written comes quicker to its reader when it has left the second-level
+/// caches of both.
+#[derive(Debug, Default)]
+struct Round {
+    /// Bytes of it; 0: the first place that is free is taken, which stays in the caches.
+    most: usize,
+    /// The place behind the last one that was taken.
+    next: usize,
+    /// Bytes that have been shown there.
+    shown: usize,
+}
+
+/// For so many bytes that have been shown one more is gone round in: a new page takes as long as copying several.
+const SHOWN: usize = 32;
+
+impl Round {
+    /// The next place for `len` bytes, if `lying` pieces (first byte, end) leave it free, and the number of those before it.
+    fn place(&self, len: usize, lying: impl Iterator<Item = (usize, usize)>) -> Option<(usize, usize)> {
+        let room = self.most.min(self.shown / SHOWN);
+        let from = if self.next + len > room { 0 } else { self.next };
+        let (mut before, mut free) = (0, from + len <= room);
+        for (first, end) in lying {
+            before += usize::from(first < from);
+            free &= end <= from || from + len <= first;
+        }
+        free.then_some((from, before))
+    }
 }
 
 /// What a thread waits for on another rank's board.
@@ -134,6 +164,18 @@ impl Wait {
 }
 
 impl Desk {
+    /// That of a rank which goes round in `round` bytes of scratch memory, or in none.
+    pub fn new(round: u64) -> Desk {
+        let round = Round {
+            most: (round as usize).min(SCRATCH),
+            ..Round::default()
+        };
+        Desk {
+            round,
+            ..Desk::default()
+        }
+    }
+
     /// Writes down that a thread waits; the key strikes it out again.
     pub fn begin_wait(&mut self, wait: Wait) -> u64 {
         self.next_wait += 1;
@@ -164,15 +206,15 @@ impl Desk {
     }
 
     /// Room for `len` bytes that are read in `turn`; `None` while too much is still being read.
-    /// Prefers low addresses, which stay in the cache.
-    pub fn place(&mut self, len: usize, turn: u64, boards: &Rc<Boards>) -> Option<usize> {
+    /// Prefers low addresses, which stay in the cache, unless it goes `round`.
+    pub fn place(&mut self, len: usize, turn: u64, boards: &Rc<Boards>, round: bool) -> Option<usize> {
         self.lying.retain(|piece| piece.boards.through() < piece.turn);
         if self.lying.len() > MANY {
             self.look();
         }
-        self.take(len, turn, boards).or_else(|| {
+        self.take(len, turn, boards, round).or_else(|| {
             self.look();
-            self.take(len, turn, boards)
+            self.take(len, turn, boards, round)
         })
     }
 
@@ -189,13 +231,23 @@ impl Desk {
 
     /// A place for `len` bytes, and its number among all.
     fn gap(&self, len: usize) -> Option<(usize, usize)> {
-        gap(self.lying.iter().map(|piece| (piece.from, piece.to)), len, SCRATCH)
+        gap(self.lying(), len, ROOM.0.max(self.round.most))
+    }
+
+    fn lying(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.lying.iter().map(|piece| (piece.from, piece.to))
     }
 
     /// Takes a place for `len` bytes that are read in `turn`, if there is one.
-    fn take(&mut self, len: usize, turn: u64, boards: &Rc<Boards>) -> Option<usize> {
-        let (from, index) = self.gap(len)?;
+    fn take(&mut self, len: usize, turn: u64, boards: &Rc<Boards>, round: bool) -> Option<usize> {
+        let next = if round {
+            self.round.place(len, self.lying())
+        } else {
+            None
+        };
+        let (from, index) = next.or_else(|| self.gap(len))?;
         let to = (from + len).next_multiple_of(LINE);
+        (self.round.next, self.round.shown) = (to, self.round.shown + len);
         let boards = boards.clone();
         self.lying.insert(index, Piece { from, to, turn, boards });
         Some(from)
@@ -204,5 +256,39 @@ impl Desk {
     /// The turn, and the boards, whose readers have to be waited for when there is no room.
     pub fn oldest(&self) -> Option<(u64, Rc<Boards>)> {
         self.lying.first().map(|piece| (piece.turn, piece.boards.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_goes_on_behind_the_last_place_and_takes_none_that_is_read() {
+        let mut round = Round {
+            most: 1000,
+            ..Round::default()
+        };
+        let mut lying: Vec<(usize, usize)> = Vec::new();
+        // Nothing is gone round in before enough has been shown, nor where no round is wanted.
+        assert_eq!(round.place(100, lying.iter().copied()), None);
+        round.shown = 250 * SHOWN;
+        let mut places = Vec::new();
+        for _ in 0..3 {
+            let (from, before) = round.place(100, lying.iter().copied()).unwrap();
+            assert_eq!(before, lying.iter().filter(|piece| piece.0 < from).count());
+            places.push(from);
+            round.next = from + 100;
+        }
+        assert_eq!(places, [0, 100, 0]);
+        round.shown = 5000 * SHOWN;
+        lying = vec![(0, 100), (250, 300)];
+        assert_eq!(round.place(150, lying.iter().copied()), Some((100, 1)));
+        assert_eq!(round.place(151, lying.iter().copied()), None);
+        round.next = 851;
+        assert_eq!(round.place(150, lying.iter().copied()), None);
+        round.next = 850;
+        assert_eq!(round.place(150, lying.iter().copied()), Some((850, 2)));
+        assert_eq!(Round { most: 0, ..round }.place(1, std::iter::empty()), None);
     }
 }

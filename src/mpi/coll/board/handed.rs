@@ -47,7 +47,8 @@ impl Window {
         let pieces = ((AHEAD / each) as u64).clamp(1, SLOTS as u64).min(turns);
         let len = each * pieces as usize;
         Ok(Window {
-            place: turn.scratch(hold, len, turn.number + turns - 1)?,
+            // A window stays in the caches.
+            place: turn.scratch(hold, len, turn.number + turns - 1, false)?,
             each,
             pieces,
             root,

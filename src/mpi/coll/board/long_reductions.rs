@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::far::{BLOCK, Offer, Reader, WHOLE, wait_all};
-use super::moves::keep;
+use super::moves::{self, keep};
 use super::reductions::{self, Elements, Part};
 use super::{Turn, Where, shares};
 use crate::mpi::coll::args::Reduction;
@@ -16,6 +16,7 @@ use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 use crate::sys::copy;
 use crate::sys::pages::PAGE;
+use std::cell::RefCell;
 
 /// Percent of a copy to scratch memory that showing takes in all where the root reduces beside it, which it can't while it reads.
 const AT_ONCE: u64 = 100;
@@ -176,6 +177,33 @@ pub fn reduce(hold: &mut Hold, at: Where, root: Option<u32>, elements: &Elements
     shares::in_pieces(at, root, elements, most, |piece, room| {
         reduce_piece(hold, at, piece, room)
     })
+}
+
+/// As [`reduce`], for everybody, in two phases: all shares are reduced before any is shown, `wide` bytes of it at a time.
+/// Cost: as many bytes, a turn, and one for each piece of a share.
+///
+/// # Errors
+/// As [`reduce`].
+pub fn allreduce(hold: &mut Hold, at: Where, wide: usize, elements: &Elements) -> Result<()> {
+    let part = |rank| share(elements.count, at.comm.size(), rank);
+    let room = |rank| {
+        let (first, count) = part(rank);
+        elements.result(first, count)
+    };
+    let (turn, offer) = elements.offer(hold, at, part)?;
+    // Nobody but this rank reads its operand where its share of the result goes.
+    let (mine, apart) = (room(at.comm.rank), !elements.is_in_place());
+    elements.reduce_offered(hold, (&turn, &offer), part, mine.address, apart)?;
+    turn.finish(hold);
+    // After it has shown a piece of its share, for which others wait, and before it writes what may be read in place.
+    let sent = RefCell::new(Vec::new());
+    let serve = |hold: &mut Hold| {
+        sent.replace(turn.serve(hold, &offer)?);
+        Ok(())
+    };
+    let at = Where { near: wide, ..at };
+    moves::allgather_then(hold, at, room, part(0).1 * elements.extent, serve)?;
+    wait_all(hold, sent.take())
 }
 
 /// Bytes of the longest share of a piece, which is shown at a time: whole elements.

@@ -76,7 +76,7 @@ use crate::mpi::comm::Comm;
 use crate::mpi::error::fault;
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::world::Hold;
-use crate::shm::board::{Board, INLINE, Note, Place, REACH, SCRATCH, SLOTS, SWAP, Trays, room};
+use crate::shm::board::{Board, INLINE, Note, Place, REACH, ROOM, SLOTS, SWAP, Trays, room};
 use crate::shm::layout::second;
 use crate::shm::profile::Path;
 use crate::shm::segment::Segment;
@@ -109,7 +109,7 @@ pub const MOST: usize = 64 << 10;
 /// Most bytes of data that are shown in a turn whose others show as much.
 pub const AT_ONCE: usize = 256 << 10;
 /// The same with tables of where they lie: the next turn's have room beside them.
-pub const LONGEST: usize = SCRATCH / 2;
+pub const LONGEST: usize = ROOM.0 / 2;
 
 /// The boards of a communicator's members.
 #[derive(Debug)]

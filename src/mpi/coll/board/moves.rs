@@ -214,10 +214,25 @@ pub fn allgather(
     longest: usize,
 ) -> Result<()> {
     let mine = recv(at.comm.rank);
-    let kept = || keep(send, Some(&mine));
+    let then = |_: &mut Hold| {
+        keep(send, Some(&mine));
+        Ok(())
+    };
     // In place too the others' blocks go elsewhere.
-    let shown = (send.unwrap_or(&mine), mine.len(), true, kept);
+    let shown = (send.unwrap_or(&mine), mine.len(), true, then);
     each_shows(hold, at, shown, &recv, longest)
+}
+
+/// As [`allgather`] in place; this rank does `then` when it has shown its first piece, and has not taken any.
+pub(super) fn allgather_then(
+    hold: &mut Hold,
+    at: Where,
+    recv: impl Fn(u32) -> Buffer,
+    longest: usize,
+    then: impl Fn(&mut Hold) -> Result<()>,
+) -> Result<()> {
+    let mine = recv(at.comm.rank);
+    each_shows(hold, at, (&mine, mine.len(), true, then), &recv, longest)
 }
 
 /// `MPI_Alltoallv` and `MPI_Alltoallw` of two ranks, whose longer block has `longest` bytes: each shows its block for the other,
@@ -234,17 +249,20 @@ pub fn alltoallv_of_two(
 ) -> Result<()> {
     let me = at.comm.rank;
     let mine = send.unwrap_or(recv).buffer(1 - me);
-    let kept = || keep(send.map(|send| send.buffer(me)).as_ref(), Some(&recv.buffer(me)));
-    let shown = (&mine, mine.len(), send.is_some(), kept);
+    let then = |_: &mut Hold| {
+        keep(send.map(|send| send.buffer(me)).as_ref(), Some(&recv.buffer(me)));
+        Ok(())
+    };
+    let shown = (&mine, mine.len(), send.is_some(), then);
     each_shows(hold, at, shown, |rank| recv.buffer(rank), longest)
 }
 
-/// Everybody shows the first bytes of a buffer, which the call leaves as it is or does not, keeps what it has for itself, and takes what the
-/// others show.
+/// Everybody shows the first bytes of a buffer, which the call leaves as it is or does not, does something `then`, such as keeping what it
+/// has for itself, and takes what the others show.
 fn each_shows(
     hold: &mut Hold,
     at: Where,
-    (mine, len, stays, kept): (&Buffer, usize, bool, impl Fn()),
+    (mine, len, stays, then): (&Buffer, usize, bool, impl Fn(&mut Hold) -> Result<()>),
     recv: impl Fn(u32) -> Buffer,
     longest: usize,
 ) -> Result<()> {
@@ -258,7 +276,7 @@ fn each_shows(
             })?;
         }
         if first == 0 {
-            kept();
+            then(hold)?;
         }
         Ok(())
     };

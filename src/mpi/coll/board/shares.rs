@@ -203,8 +203,8 @@ fn share_piece(hold: &mut Hold, at: Where, elements: &Elements, room: Option<&mu
 mod tests {
     use super::*;
     use crate::mpi::coll::args::Reduction;
-    use crate::mpi::coll::board;
     use crate::mpi::coll::board::tests::{SUM, combined, job, reduction, values};
+    use crate::mpi::coll::board::{self, long_reductions};
     use crate::mpi::coll::signature::{Call, Signature};
 
     #[test]
@@ -262,11 +262,21 @@ mod tests {
 
     #[test]
     fn an_allreduce_in_phases_gives_all_the_result() {
-        for count in [2, 255, 1000, 4097] {
-            let program = |hold: &mut Hold, at: Where, all: &Elements| allreduce(hold, at, 512, all).unwrap();
-            each_way(count, program, |me, got| {
-                assert!(got == combined(SUM, 1, 3, count), "{count} at {me}");
-            });
+        for count in [3, 255, 1000, 4097] {
+            let shown = |hold: &mut Hold, at: Where, all: &Elements| allreduce(hold, at, 512, all).unwrap();
+            let offered =
+                |hold: &mut Hold, at: Where, all: &Elements| long_reductions::allreduce(hold, at, 512, all).unwrap();
+            // One cannot read the others' memory, and gets all by messages.
+            let refused = |hold: &mut Hold, at: Where, all: &Elements| {
+                if at.comm.rank == 1 {
+                    [0, 2].into_iter().for_each(|peer| hold.engine.channel.never_read(peer));
+                }
+                long_reductions::allreduce(hold, at, 512, all).unwrap();
+            };
+            let check = |me, got: &[i32]| assert!(got == combined(SUM, 1, 3, count), "{count} at {me}");
+            each_way(count, shown, check);
+            each_way(count, offered, check);
+            each_way(count, refused, check);
         }
     }
 }

@@ -17,6 +17,9 @@ use std::rc::Rc;
 /// Looks at a tray between two at the slot.
 const ASIDE: u32 = 8;
 
+/// Ranks of which each goes round in its scratch memory, if it does: what more of them show does not stay in the shared cache.
+const ROUND_RANKS: usize = 4;
+
 impl<'a> Turn<'a> {
     /// Where `len` bytes that this rank shows are put, in its scratch memory mostly, how its slot says that, and whether this rank has
     /// read there what was passed to it.
@@ -34,13 +37,15 @@ impl<'a> Turn<'a> {
             };
             return Ok(mine(at));
         }
-        self.scratch(hold, len, self.number).map(mine)
+        let round = self.boards.members.len() <= ROUND_RANKS;
+        self.scratch(hold, len, self.number, round).map(mine)
     }
 
-    /// The place of `len` bytes in this rank's scratch memory that are read until turn `last` is over.
-    pub(super) fn scratch(&self, hold: &mut Hold, len: usize, last: u64) -> Result<usize> {
+    /// The place of `len` bytes in this rank's scratch memory that are read until turn `last` is over, one behind the other or the first that
+    /// is free.
+    pub(super) fn scratch(&self, hold: &mut Hold, len: usize, last: u64, round: bool) -> Result<usize> {
         loop {
-            if let Some(at) = hold.desk.place(len, last, self.boards) {
+            if let Some(at) = hold.desk.place(len, last, self.boards, round) {
                 return Ok(at);
             }
             match hold.desk.oldest() {

@@ -140,7 +140,14 @@ fn long_reductions_of_more_than_two_ranks_are_handed_on() {
 fn many_ranks_with_a_cpu_each_show_in_pieces_or_send() {
     let [four, eight, nine] = [4, 8, 9].map(|size| table(&[], false, size));
     assert_eq!([four, eight, nine].map(|table| table.wide), [1 << 16, 1 << 16, 1 << 15]);
-    assert_eq!(ways(eight.allgather), [ANY, 0, 0, ANY]);
+    assert_eq!(
+        (ways(eight.allgather), eight.allgather.shown_unasked),
+        ([512 << 10, 0, 0, ANY], ANY)
+    );
+    assert_eq!(
+        ways(table(&[("NEARMPI_ONE_COPY", "0")], false, 8).allgather),
+        [ANY, 0, 0, 0]
+    );
     let sent = |table: Table| [table.reduce_scatter.shown, table.alltoall.sent.1, table.scatter.sent.1];
     assert_eq!(sent(eight), [256 << 10, 56 << 10, 224 << 10]);
     assert_eq!(sent(nine), [32 << 10, 256 << 10, 256 << 10]);
@@ -248,18 +255,26 @@ fn a_case_says_what_is_done_as_a_rule() {
         rule(false, 16, Operation::Alltoall),
         "alltoall@16 roomy: shown<=7680 pairs<=480K offered"
     );
+    assert_eq!(
+        rule(false, 4, Operation::Allgather),
+        "allgather@4 roomy: shown<=64K learnt<=256K offered"
+    );
+    assert_eq!(
+        rule(false, 5, Operation::Allgather),
+        "allgather@5 roomy: shown<=512K offered"
+    );
     let many = rule(true, 100, Operation::Allreduce);
     assert_eq!(many, "allreduce@100 crowded: flat<=4K doubling<=16383 halves");
 }
 
 #[test]
-fn an_allreduce_of_few_ranks_that_share_cpus_goes_in_phases() {
+fn an_allreduce_of_few_ranks_that_share_cpus_or_many_that_do_not_goes_in_phases() {
     let phased = |set: &[(&str, &str)], crowded, size| table(set, crowded, size).phased;
     assert_eq!(
         [2, 3, 4, 5].map(|size| phased(&[], true, size)),
         [ANY, 256 << 10, 256 << 10, ANY]
     );
-    assert_eq!(phased(&[], false, 4), ANY);
+    assert_eq!([7, 8, 16].map(|size| phased(&[], false, size)), [ANY, 1 << 20, 1 << 20]);
     assert_eq!(phased(&[("NEARMPI_BOARD_PIECES", "0")], true, 4), ANY);
 }
 
