@@ -85,7 +85,7 @@ pub fn of_processor(variable: &str) -> Option<String> {
         "NEARMPI_SHUTTLE_MIN" if is_amd => Some(512),
         "NEARMPI_RING_GROW" if is_amd => Some(256 << 10),
         "NEARMPI_RING_LARGE" if is_amd => Some((4 * second_level()).next_power_of_two().clamp(1 << 20, 4 << 20)),
-        "NEARMPI_BOARD_ROUND" if is_amd => Some(768 << 10),
+        "NEARMPI_BOARD_ROUND" if is_amd => Some(1 << 20),
         _ => None,
     }
     .map(|value| value.to_string())

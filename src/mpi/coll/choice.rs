@@ -272,7 +272,7 @@ impl Table {
             // loses until its messages have learnt their way.
             let ring = settings.ring_large as usize;
             if size == 2 && ring >= RINGFUL * AT_ONCE {
-                table.scatter.sent = (2 * AT_ONCE, ring / 2);
+                (table.scatter.shown, table.scatter.sent) = (direct / 2, (0, ring / 2));
             }
             (table.bcast.shown, table.bcast.learnt) = (near / 8, short);
             if size == 2 {
@@ -280,6 +280,12 @@ impl Table {
                 table.bcast.learnt = near;
                 for row in [&mut table.gather, &mut table.reduce, &mut table.scan] {
                     (row.shown, row.learnt) = (near / 4, row.shown);
+                }
+                if settings.board_round > 0 {
+                    // So does scratch memory that is gone round in.
+                    for row in [&mut table.gather, &mut table.reduce] {
+                        (row.shown, row.learnt) = (row.learnt, 0);
+                    }
                 }
             }
         }

@@ -55,7 +55,7 @@ struct Round {
 }
 
 /// For so many bytes that have been shown one more is gone round in: a new page takes as long as copying several.
-const SHOWN: usize = 32;
+const SHOWN: usize = 16;
 
 impl Round {
     /// The next place for `len` bytes, if `lying` pieces (first byte, end) leave it free, and the number of those before it.
@@ -164,6 +164,11 @@ impl Wait {
 }
 
 impl Desk {
+    /// Whether it goes round in all that it shall: then what is written lies in no second-level cache.
+    pub fn goes_far(&self) -> bool {
+        self.round.most > 0 && self.round.shown / SHOWN >= self.round.most
+    }
+
     /// That of a rank which goes round in `round` bytes of scratch memory, or in none.
     pub fn new(round: u64) -> Desk {
         let round = Round {

@@ -414,8 +414,8 @@ impl<'a> Turn<'a> {
             let place = (payload.addr() - mine.scratch.address().addr()) as u64;
             (payload, Some((head, mark)), Some(place))
         } else {
-            let (payload, place, passed) = self.room(hold, len)?;
-            if !passed {
+            let (payload, place, at_hand) = self.room(hold, len)?;
+            if !at_hand {
                 read_by_others();
             }
             (payload, None, Some(place))

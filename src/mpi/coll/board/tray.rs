@@ -21,11 +21,11 @@ const ASIDE: u32 = 8;
 const ROUND_RANKS: usize = 4;
 
 impl<'a> Turn<'a> {
-    /// Where `len` bytes that this rank shows are put, in its scratch memory mostly, how its slot says that, and whether this rank has
-    /// read there what was passed to it.
+    /// Where `len` bytes that this rank shows are put, in its scratch memory mostly, how its slot says that, and whether its lines are
+    /// at hand: this rank has read there what was passed to it, or goes round so far that its readers' own caches have let go of them.
     pub(super) fn room(&self, hold: &mut Hold, len: usize) -> Result<(*mut u8, u64, bool)> {
         let scratch = |rank: usize| self.boards.members[rank].scratch.address();
-        let mine = |at: usize| (scratch(self.boards.me).wrapping_add(at), at as u64, false);
+        let mine = |at: usize, at_hand| (scratch(self.boards.me).wrapping_add(at), at as u64, at_hand);
         if let Some(room) = &self.boards.room {
             let areas = self.boards.areas.as_ref().filter(|_| self.passes);
             if let Some((whose, at)) = areas.and_then(|areas| areas.take(len)) {
@@ -35,10 +35,11 @@ impl<'a> Turn<'a> {
             let Some(at) = room.borrow_mut().take(len, self.number) else {
                 fail!(Intern, "no room for {len} bytes of a nonblocking operation");
             };
-            return Ok(mine(at));
+            return Ok(mine(at, false));
         }
         let round = self.boards.members.len() <= ROUND_RANKS;
-        self.scratch(hold, len, self.number, round).map(mine)
+        let at = self.scratch(hold, len, self.number, round)?;
+        Ok(mine(at, round && hold.desk.goes_far()))
     }
 
     /// The place of `len` bytes in this rank's scratch memory that are read until turn `last` is over, one behind the other or the first that

@@ -282,10 +282,23 @@ fn an_allreduce_of_few_ranks_that_share_cpus_or_many_that_do_not_goes_in_phases(
 fn a_scatter_of_two_ranks_with_a_long_ring_goes_by_messages() {
     let of = |ring: &str, size| {
         let table = table(&[("NEARMPI_RING_LARGE", ring)], false, size);
-        [512 << 10, (512 << 10) + 1, 2 << 20, (2 << 20) + 1].map(|len| table.scatter.sends(len))
+        [16 << 10, (16 << 10) + 1, 2 << 20, (2 << 20) + 1].map(|len| table.scatter.sends(len))
     };
     assert_eq!(of("4194304", 2), [false, true, true, false]);
-    assert_eq!([of("1048576", 2), of("4194304", 3)], [[false; 4]; 2]);
+    assert_eq!(of("1048576", 2), [false; 4]);
+    // Three have no larger ring.
+    assert_eq!(of("4194304", 3), [true, true, false, false]);
+}
+
+#[test]
+fn two_ranks_that_go_round_need_not_learn_what_is_quicker() {
+    let learnt = |round: &str| {
+        let table = table(&[("NEARMPI_BOARD_ROUND", round)], false, 2);
+        [table.gather, table.reduce, table.scan].map(|row| (row.shown, row.learnt))
+    };
+    let quarter = 16 << 10;
+    assert_eq!(learnt("0"), [(quarter, 4 << 20), (quarter, ANY), (quarter, ANY)]);
+    assert_eq!(learnt("1048576"), [(4 << 20, 0), (ANY, 0), (quarter, ANY)]);
 }
 
 #[test]
