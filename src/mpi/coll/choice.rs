@@ -113,6 +113,8 @@ pub struct Table {
     pub wide: usize,
     /// Bytes that a rank hands on at a time.
     pub link: usize,
+    /// Bytes that it may be ahead of the one below it.
+    pub ahead: usize,
     /// Bytes from which an allreduce, up to [`DOUBLED`](super::board::doubling::DOUBLED) bytes, goes by exchanges at doubling
     /// distances; 0: a barrier too.
     pub doubling: usize,
@@ -189,6 +191,11 @@ impl Table {
             near,
             // As above; where each has one, those behind it begin sooner.
             link: if crowded { near } else { near / 2 },
+            // Less makes ranks that share a CPU change places more often, more does not stay in the caches, unless it shall not.
+            ahead: match settings.board_round {
+                0 => AT_ONCE,
+                round => AT_ONCE.max((round / 2) as usize),
+            },
             // Where ranks share CPUs each turn costs a change of place.
             least: match crowded || any != ANY {
                 true => near,

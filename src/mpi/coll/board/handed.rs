@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::reductions::Elements;
-use super::{AT_ONCE, SLOTS, Turn, View, Where};
+use super::{SLOTS, Turn, View, Where};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::args::Reduction;
 use crate::mpi::error::Result;
@@ -17,10 +17,6 @@ use crate::shm::board::{INLINE, Note};
 use crate::shm::sync::Ordering;
 use crate::sys::copy;
 use std::collections::VecDeque;
-
-/// Bytes that a rank may be ahead of the one below it: less makes ranks that share a CPU change places more often, more does not
-/// stay in the caches.
-const AHEAD: usize = AT_ONCE;
 
 /// Where a rank puts what it hands on.
 struct Window {
@@ -44,7 +40,9 @@ impl Window {
         turns: u64,
         (each, ends): (usize, bool),
     ) -> Result<Window> {
-        let pieces = ((AHEAD / each) as u64).clamp(1, SLOTS as u64).min(turns);
+        let pieces = ((turn.boards.table.ahead / each) as u64)
+            .clamp(1, SLOTS as u64)
+            .min(turns);
         let len = each * pieces as usize;
         Ok(Window {
             // A window stays in the caches.
@@ -114,7 +112,7 @@ impl Window {
 }
 
 /// The last rank shows its operand, each one before it what that makes with its own, in the order of all reductions; what the first one
-/// shows is the result, which the root takes, or everybody if there is none. A rank is up to [`AHEAD`] bytes ahead of the one below.
+/// shows is the result, which the root takes, or everybody if there is none. A rank is up to [`Table::ahead`](crate::mpi::coll::choice::Table::ahead) bytes ahead of the one below.
 /// Cost: n bytes read, reduced and shown by each rank, n more copied by who takes the result, a turn for each piece.
 ///
 /// Ranks never wait for each other in a circle: who may hand on a piece knows that the rank below has handed on the one a window before, and
