@@ -27,6 +27,9 @@ const ASIDE: u32 = 64;
 /// Where ranks share CPUs and the kernel copies slowly, learning begins at so many times `NEARMPI_ONE_COPY_SHARED`.
 const SLOW_KERNEL: u64 = 32;
 
+/// Bytes from which a ring is a long one: what lies in it has left its writer's second-level cache, and comes quicker than one copy.
+const LONG_RING: u32 = 2 << 20;
+
 /// A message that its sender waits for may be copied once from this part of `NEARMPI_ONE_COPY_MIN` on.
 const AWAITED: u64 = 2;
 
@@ -142,7 +145,10 @@ impl<B: Bytes> Channel<B> {
         let join = len >= one_copy_min.max(2 * JOIN_LEAST);
         let by_shuttle = self.goes_by_shuttle(to, len, true);
         let quick = || self.segment.oversubscribed() && self.pace.is_some_and(Pace::kernel_is_quick);
+        let producer = &self.out[to as usize].producer;
+        let (long, grows) = (producer.size() >= LONG_RING, producer.may_have() >= Some(LONG_RING));
         let guess = match len {
+            _ if long => Way::Cells,
             _ if pull && !at_home && quick() => Way::Pull,
             _ if join && 2 * len >= join_min && !by_shuttle => Way::Join,
             _ => Way::Cells,
@@ -156,6 +162,7 @@ impl<B: Bytes> Channel<B> {
             guess,
             one_copy: if at_home { 0.0 } else { pace.kernel },
             two_copies: pace.own,
+            grows,
         };
         let habit = self.habits[ways::class_of(len)].filter(|&way| choice.has(way));
         choice.guess = habit.unwrap_or(guess);

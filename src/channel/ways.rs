@@ -77,6 +77,8 @@ pub(super) struct Choice {
     pub one_copy: f32,
     /// ... and two copies by two ranks at a time.
     pub two_copies: f32,
+    /// The ring becomes a long one once it has been full: what a few messages cost by value before says nothing.
+    pub grows: bool,
 }
 
 /// What has been learnt for one destination.
@@ -526,7 +528,10 @@ impl Class {
                     Some(next) => {
                         self.way = next;
                         let least = choice.least(next, both);
-                        let doubtful = next == Way::Cells || least == 0.0 || least > PROMISING * used;
+                        let doubtful = match next {
+                            Way::Cells => !choice.grows,
+                            _ => least == 0.0 || least > PROMISING * used,
+                        };
                         self.probe = doubtful && round == 0 && next != incumbent && alive & bit(incumbent) != 0;
                     }
                     None => {

@@ -342,6 +342,11 @@ impl Producer {
         self.place.byte_count
     }
 
+    /// Bytes that the byte ring has after it has become larger, if it still may.
+    pub fn may_have(&self) -> Option<u32> {
+        self.growth.as_ref().map(|growth| growth.larger.byte_count)
+    }
+
     /// Whether a message of `len` bytes would find the byte ring's pages made.
     #[inline]
     pub fn has_pages(&self, len: usize) -> bool {

@@ -7,6 +7,7 @@ const ALL: Choice = Choice {
     guess: Way::Cells,
     one_copy: 0.0,
     two_copies: 0.0,
+    grows: false,
 };
 
 /// A program that sends messages of `len` bytes, each of which costs `cost` nanoseconds by its way; returns
@@ -330,6 +331,7 @@ fn a_way_that_cannot_be_better_is_not_tried() {
         let choice = Choice {
             one_copy,
             two_copies: one_copy,
+            grows: false,
             ..ALL
         };
         let mut count = [0; 3];
@@ -418,6 +420,7 @@ fn answered(ways: &mut Ways, messages: usize, len: usize, both: bool, costs: [u6
         guess: Way::Pull,
         one_copy: 0.04,
         two_copies: 0.04,
+        grows: false,
         ..ALL
     };
     let (mut clock, mut count) = (0, [0; 3]);
@@ -461,6 +464,7 @@ fn cells_are_tried_where_the_kernel_copies_more_slowly_than_two_ranks_do() {
         guess: Way::Join,
         one_copy: 0.1,
         two_copies: 0.03,
+        grows: false,
     };
     while ways.settled(len).is_none() {
         let way = ways.choose(len, choice, |_| 0, || clock);
@@ -502,6 +506,7 @@ fn what_nothing_was_compared_with_costs_what_it_took_afterwards() {
         guess: Way::Join,
         one_copy: 0.04,
         two_copies: 0.04,
+        grows: false,
     };
     for turn in 0..40 {
         ways.choose(len, alone, |_| 0, || turn * costs[2]);
