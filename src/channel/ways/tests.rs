@@ -262,6 +262,36 @@ fn few_messages_of_a_window_go_a_way_that_takes_several_times_as_long() {
     assert_eq!(count, [20 * 64 - 2 * probe, probe, probe]);
 }
 
+/// The first messages of a window by cells find the ring as it is, and make it a long one.
+#[test]
+fn a_whole_window_goes_by_cells_where_that_makes_the_ring_a_long_one() {
+    let most = |grows: bool| {
+        let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 18);
+        let choice = Choice {
+            open: 1 | bit(Way::Join),
+            guess: Way::Join,
+            grows,
+            ..ALL
+        };
+        let window = |_| {
+            let by: Vec<Way> = (0..64)
+                .map(|_| {
+                    let way = ways.choose(len, choice, |_| 0, || clock);
+                    ways.opened(len);
+                    way
+                })
+                .collect();
+            for way in &by {
+                ways.closed(len);
+                clock += [60_000, 0, 10_000][*way as usize];
+            }
+            by.iter().filter(|&&way| way == Way::Cells).count()
+        };
+        (0..12).map(window).max().unwrap()
+    };
+    assert_eq!([true, false].map(most), [64, PROBE as usize]);
+}
+
 /// Windows that two ranks send each other at the same time, each of which takes as long as the slower direction: how many messages
 /// of the last ones went each way.
 fn windows(low: &mut Ways, high: &mut Ways, costs: [u64; 3]) -> [usize; 3] {
@@ -331,7 +361,6 @@ fn a_way_that_cannot_be_better_is_not_tried() {
         let choice = Choice {
             one_copy,
             two_copies: one_copy,
-            grows: false,
             ..ALL
         };
         let mut count = [0; 3];
@@ -420,7 +449,6 @@ fn answered(ways: &mut Ways, messages: usize, len: usize, both: bool, costs: [u6
         guess: Way::Pull,
         one_copy: 0.04,
         two_copies: 0.04,
-        grows: false,
         ..ALL
     };
     let (mut clock, mut count) = (0, [0; 3]);

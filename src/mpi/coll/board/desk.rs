@@ -266,7 +266,38 @@ impl Desk {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{ANY, Step, What, job, take};
     use super::*;
+
+    /// `take` compares what has come with its definition.
+    #[test]
+    fn what_is_shown_goes_round_and_stays_until_all_have_read_it() {
+        for cpus in [1, 3] {
+            job(3, cpus, &[("NEARMPI_BOARD_ROUND", 300_000)], false, |rank, world| {
+                let mut hold = world.hold();
+                let comm = hold.world.clone();
+                assert!(!hold.desk.goes_far());
+                for seed in 0..90 {
+                    for what in [What::Bcast, What::Gather] {
+                        let step = Step {
+                            what,
+                            count: 16_000,
+                            root: seed % 3,
+                            seed,
+                            ..ANY
+                        };
+                        take(&mut hold, &comm, step);
+                    }
+                }
+                let round = &hold.desk.round;
+                assert!(
+                    round.next <= ROOM.0 && round.shown >= 90 * 64_000,
+                    "rank {rank}: {round:?}"
+                );
+                assert!(hold.desk.goes_far());
+            });
+        }
+    }
 
     #[test]
     fn a_round_goes_on_behind_the_last_place_and_takes_none_that_is_read() {
