@@ -288,12 +288,6 @@ impl Table {
                 for row in [&mut table.gather, &mut table.reduce, &mut table.scan] {
                     (row.shown, row.learnt) = (near / 4, row.shown);
                 }
-                if settings.board_round > 0 {
-                    // So does scratch memory that is gone round in.
-                    for row in [&mut table.gather, &mut table.reduce] {
-                        (row.shown, row.learnt) = (row.learnt, 0);
-                    }
-                }
             }
         }
         if size > 2 && !crowded && !always && near >= LEAST {
@@ -313,6 +307,12 @@ impl Table {
             } = &mut table;
             for row in [reduce, allreduce, reduce_scatter, scan] {
                 row.shown_unasked = row.shown;
+            }
+            if settings.board_round > 0 {
+                // What is gone round in takes less time than what is copied once; nonblocking ones do not go round.
+                for row in [&mut table.gather, &mut table.reduce] {
+                    row.shown = row.shown.max(row.learnt);
+                }
             }
         }
         for &operation in Operation::ALL {

@@ -164,11 +164,6 @@ impl Wait {
 }
 
 impl Desk {
-    /// Whether it goes round in all that it shall: then what is written lies in no second-level cache.
-    pub fn goes_far(&self) -> bool {
-        self.round.most > 0 && self.round.shown / SHOWN >= self.round.most
-    }
-
     /// That of a rank which goes round in `round` bytes of scratch memory, or in none.
     pub fn new(round: u64) -> Desk {
         let round = Round {
@@ -179,6 +174,11 @@ impl Desk {
             round,
             ..Desk::default()
         }
+    }
+
+    /// Whether it goes round in all that it shall: then what is written lies in no second-level cache.
+    pub fn goes_far(&self) -> bool {
+        self.round.most > 0 && self.round.shown / SHOWN >= self.round.most
     }
 
     /// Writes down that a thread waits; the key strikes it out again.
@@ -252,7 +252,9 @@ impl Desk {
         };
         let (from, index) = next.or_else(|| self.gap(len))?;
         let to = (from + len).next_multiple_of(LINE);
-        (self.round.next, self.round.shown) = (to, self.round.shown + len);
+        if round {
+            (self.round.next, self.round.shown) = (to, self.round.shown + len);
+        }
         let boards = boards.clone();
         self.lying.insert(index, Piece { from, to, turn, boards });
         Some(from)
