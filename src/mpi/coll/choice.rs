@@ -309,7 +309,7 @@ impl Table {
                 row.shown_unasked = row.shown;
             }
             if settings.board_round > 0 {
-                // What is gone round in takes less time than what is copied once; nonblocking ones do not go round.
+                // What is gone round in takes less time than what is copied once; nonblocking ones of two ranks do not go round.
                 for row in [&mut table.gather, &mut table.reduce] {
                     row.shown = row.shown.max(row.learnt);
                 }

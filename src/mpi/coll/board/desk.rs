@@ -1,5 +1,5 @@
-//! What a rank has lying about for its boards: scratch memory that others still read, and what its
-//! threads wait for.
+//! What a rank has lying about for its boards: scratch memory that others still read, where what is shown takes the first place that is
+//! free or goes round, and what its threads wait for.
 
 use super::Boards;
 use super::learnt::Paces;
@@ -58,6 +58,19 @@ struct Round {
 const SHOWN: usize = 16;
 
 impl Round {
+    /// One of `most` bytes.
+    fn new(most: usize) -> Round {
+        Round {
+            most,
+            ..Round::default()
+        }
+    }
+
+    /// `len` bytes are shown in a place that ends there.
+    fn took(&mut self, end: usize, len: usize) {
+        (self.next, self.shown) = (end, self.shown + len);
+    }
+
     /// The next place for `len` bytes, if `lying` pieces (first byte, end) leave it free, and the number of those before it.
     fn place(&self, len: usize, lying: impl Iterator<Item = (usize, usize)>) -> Option<(usize, usize)> {
         let room = self.most.min(self.shown / SHOWN);
@@ -114,13 +127,17 @@ pub struct Room {
     place: (usize, usize),
     /// First byte, end and turn of what somebody may still read, by address.
     lying: Vec<(usize, usize, u64)>,
+    round: Round,
 }
 
 impl Room {
-    /// The room at `place`.
-    pub fn new(place: (usize, usize)) -> Room {
-        let lying = Vec::new();
-        Room { place, lying }
+    /// The room at `place`, `round` bytes of which are gone round in, or none.
+    pub fn new(place: (usize, usize), round: usize) -> Room {
+        Room {
+            place,
+            lying: Vec::new(),
+            round: Round::new(round.min(place.1)),
+        }
     }
 
     /// Whether `len` bytes have a place, once what was shown up to turn `over` is read no more.
@@ -129,16 +146,22 @@ impl Room {
         self.gap(len).is_some()
     }
 
-    /// Takes the first place for `len` bytes that are shown in `turn`.
+    /// Takes the first place, or the next one, for `len` bytes that are shown in `turn`.
     pub fn take(&mut self, len: usize, turn: u64) -> Option<usize> {
-        let (from, index) = self.gap(len)?;
-        self.lying
-            .insert(index, (from, (from + len).next_multiple_of(APART), turn));
+        let next = self.round.place(len, self.lying());
+        let (from, index) = next.or_else(|| self.gap(len))?;
+        let to = (from + len).next_multiple_of(APART);
+        self.round.took(to, len);
+        self.lying.insert(index, (from, to, turn));
         Some(self.place.0 + from)
     }
 
     fn gap(&self, len: usize) -> Option<(usize, usize)> {
-        gap(self.lying.iter().map(|&(from, to, _)| (from, to)), len, self.place.1)
+        gap(self.lying(), len, self.place.1)
+    }
+
+    fn lying(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.lying.iter().map(|&(from, to, _)| (from, to))
     }
 }
 
@@ -166,12 +189,8 @@ impl Wait {
 impl Desk {
     /// That of a rank which goes round in `round` bytes of scratch memory, or in none.
     pub fn new(round: u64) -> Desk {
-        let round = Round {
-            most: (round as usize).min(SCRATCH),
-            ..Round::default()
-        };
         Desk {
-            round,
+            round: Round::new((round as usize).min(SCRATCH)),
             ..Desk::default()
         }
     }
@@ -253,7 +272,7 @@ impl Desk {
         let (from, index) = next.or_else(|| self.gap(len))?;
         let to = (from + len).next_multiple_of(LINE);
         if round {
-            (self.round.next, self.round.shown) = (to, self.round.shown + len);
+            self.round.took(to, len);
         }
         let boards = boards.clone();
         self.lying.insert(index, Piece { from, to, turn, boards });
@@ -303,10 +322,7 @@ mod tests {
 
     #[test]
     fn a_round_goes_on_behind_the_last_place_and_takes_none_that_is_read() {
-        let mut round = Round {
-            most: 1000,
-            ..Round::default()
-        };
+        let mut round = Round::new(1000);
         let mut lying: Vec<(usize, usize)> = Vec::new();
         // Nothing is gone round in before enough has been shown, nor where no round is wanted.
         assert_eq!(round.place(100, lying.iter().copied()), None);
@@ -328,5 +344,24 @@ mod tests {
         round.next = 850;
         assert_eq!(round.place(150, lying.iter().copied()), Some((850, 2)));
         assert_eq!(Round { most: 0, ..round }.place(1, std::iter::empty()), None);
+    }
+
+    #[test]
+    fn a_room_is_gone_round_in_if_it_shall_be() {
+        let places = |round: usize| {
+            let mut room = Room::new((5000, 8 * APART), round);
+            room.round.shown = 8 * APART * SHOWN;
+            let mut turn = 1;
+            [0; 5].map(|_| {
+                turn += 1;
+                // Only the last one is still read.
+                assert!(room.has(2 * APART, turn - 2));
+                room.take(2 * APART, turn).unwrap() - 5000
+            })
+        };
+        let [second, third, fourth] = [2, 4, 6].map(|kilobytes| kilobytes * APART);
+        assert_eq!(places(0), [0, second, 0, second, 0]);
+        assert_eq!(places(usize::MAX), [0, second, third, fourth, 0]);
+        assert_eq!(places(6 * APART), [0, second, third, 0, second]);
     }
 }

@@ -17,7 +17,7 @@
 //! | [`crowd`] | whose turn it is on a CPU that ranks share |
 //! | [`cut`] | how nonblocking operations go in pieces |
 //! | [`doubling`] | exchanges at doubling distances |
-//! | [`desk`] | scratch memory that is still being read; what threads wait for |
+//! | [`desk`] | scratch memory that is still being read, and where the next lies; what threads wait for |
 //! | [`far`] | what is too long to be shown: one copy out of its owner's memory |
 //! | [`handed`] | reductions that go from rank to rank |
 //! | [`kept`] | persistent operations |
@@ -96,6 +96,8 @@ pub use stray::check_end;
 use swap::Swaps;
 pub use view::View;
 
+/// Ranks of which each goes round in its scratch memory, if it does: what more of them show does not stay in the shared cache.
+const ROUND_RANKS: u32 = 4;
 /// Looks at a board alone before the queues are looked at in between.
 const GLANCES: u32 = 128;
 /// Bytes of an entry that says where data lie: an address or offset, and a number of bytes.
@@ -278,6 +280,11 @@ impl Boards {
                 world,
             })
         };
+        // Two ranks gain nothing by it.
+        let round = match (3..=ROUND_RANKS).contains(&comm.size()) {
+            true => settings.board_round as usize,
+            false => 0,
+        };
         let before = segment.turns_before(context);
         Some(Rc::new(Boards {
             before,
@@ -285,7 +292,7 @@ impl Boards {
             members: comm.group.members.iter().map(member).collect::<Option<_>>()?,
             through: Cell::new(before),
             shown: Default::default(),
-            room: room.map(|place| RefCell::new(Room::new(place))),
+            room: room.map(|place| RefCell::new(Room::new(place, round))),
             cut,
             areas,
             next: Cell::new(before + 1),

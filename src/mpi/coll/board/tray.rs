@@ -5,7 +5,7 @@
 //! A rank's trays serve all its communicators. One that others have not read yet in an earlier turn is left alone, so
 //! that nobody waits for another communicator; readers find the bytes by the slot then.
 
-use super::{Turn, View};
+use super::{ROUND_RANKS, Turn, View};
 use crate::fail;
 use crate::mpi::coll::signature;
 use crate::mpi::error::Result;
@@ -16,9 +16,6 @@ use std::rc::Rc;
 
 /// Looks at a tray between two at the slot.
 const ASIDE: u32 = 8;
-
-/// Ranks of which each goes round in its scratch memory, if it does: what more of them show does not stay in the shared cache.
-const ROUND_RANKS: usize = 4;
 
 impl<'a> Turn<'a> {
     /// Where `len` bytes that this rank shows are put, in its scratch memory mostly, how its slot says that, and whether its lines are
@@ -37,7 +34,7 @@ impl<'a> Turn<'a> {
             };
             return Ok(mine(at, false));
         }
-        let round = self.boards.members.len() <= ROUND_RANKS;
+        let round = self.size() <= ROUND_RANKS;
         let at = self.scratch(hold, len, self.number, round)?;
         Ok(mine(at, round && hold.desk.goes_far()))
     }

@@ -301,7 +301,7 @@ fn ranks_that_go_round_may_be_far_ahead_and_two_need_not_learn_what_is_quicker()
     let quarter = 16 << 10;
     let (most, scan) = (4 << 20, (quarter, ANY, quarter));
     assert_eq!(learnt("0"), [(quarter, most, most), scan, scan]);
-    // Nonblocking ones, which do not go round, stay as they are.
+    // Nonblocking ones of two ranks, which do not go round, stay as they are.
     assert_eq!(learnt("1048576"), [(most, most, most), (ANY, ANY, quarter), scan]);
 }
 
