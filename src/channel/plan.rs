@@ -11,6 +11,7 @@ use super::ways::{self, Choice};
 use super::{Bytes, Channel};
 use crate::shm::pool::Name;
 use crate::shm::profile::What;
+use crate::shm::ring::LONG;
 use crate::sys::cma::{self, Pace};
 use crate::sys::{clock, cpu};
 use std::sync::atomic::Ordering;
@@ -26,9 +27,6 @@ const ASIDE: u32 = 64;
 
 /// Where ranks share CPUs and the kernel copies slowly, learning begins at so many times `NEARMPI_ONE_COPY_SHARED`.
 const SLOW_KERNEL: u64 = 32;
-
-/// Bytes from which a ring is a long one: what lies in it has left its writer's second-level cache, and comes quicker than one copy.
-const LONG_RING: u32 = 2 << 20;
 
 /// A message that its sender waits for may be copied once from this part of `NEARMPI_ONE_COPY_MIN` on.
 const AWAITED: u64 = 2;
@@ -146,7 +144,7 @@ impl<B: Bytes> Channel<B> {
         let by_shuttle = self.goes_by_shuttle(to, len, true);
         let quick = || self.segment.oversubscribed() && self.pace.is_some_and(Pace::kernel_is_quick);
         let producer = &self.out[to as usize].producer;
-        let (long, grows) = (producer.size() >= LONG_RING, producer.may_have() >= Some(LONG_RING));
+        let (long, grows) = (producer.size() >= LONG, producer.may_have() >= Some(LONG));
         let guess = match len {
             _ if long => Way::Cells,
             _ if pull && !at_home && quick() => Way::Pull,
@@ -301,6 +299,27 @@ mod tests {
         };
         assert!(!learns(false, here + 1) && !learns(true, here));
         assert!(learns(true, here + 1));
+    }
+
+    #[test]
+    fn long_messages_begin_with_cells_once_the_ring_is_a_long_one() {
+        let segment = Arc::new(Segment::private(2, 2).unwrap());
+        let settings = Settings {
+            ring_grow: 1,
+            ring_large: 4 << 20,
+            shuttle_max: 0,
+            ..Settings::read(|_| None).unwrap()
+        };
+        let mut low = Channel::<Plain>::join(segment.clone(), 0, settings);
+        let _high = Channel::<Plain>::join(segment, 1, Settings::read(|_| None).unwrap());
+        let mut bytes = vec![1u8; 600_000];
+        let (at, len) = (Some(bytes.as_mut_ptr()), bytes.len());
+        assert_eq!(low.way(1, len, at, 32_768), Way::Join);
+        let message = Plain(bytes.as_mut_ptr(), 30_000);
+        (0..20).for_each(|_| _ = low.send(1, 5, &message, 0).unwrap());
+        assert!(low.out[1].producer.size() >= LONG);
+        low.ways[1].forget(len);
+        assert_eq!(low.way(1, len, at, 32_768), Way::Cells);
     }
 
     #[test]

@@ -239,23 +239,26 @@ fn windows_of_messages_are_judged_after_few_of_them() {
     assert_eq!(ways.settled(len), Some(Way::Pull));
 }
 
+/// 64 messages of `len` bytes that are under way at a time, by ways that cost so many nanoseconds: how many went each way.
+fn window(ways: &mut Ways, clock: &mut u64, len: usize, choice: Choice, costs: [u64; 3]) -> [usize; 3] {
+    let choose = |_| {
+        let way = ways.choose(len, choice, |_| 0, || *clock);
+        ways.opened(len);
+        way
+    };
+    let by = [0; 64].map(choose);
+    by.iter().for_each(|_| ways.closed(len));
+    *clock += by.iter().map(|&way| costs[way as usize]).sum::<u64>();
+    WAYS.map(|way| by.iter().filter(|&&other| other == way).count())
+}
+
 #[test]
 fn few_messages_of_a_window_go_a_way_that_takes_several_times_as_long() {
     let (mut ways, mut clock, len) = (Ways::default(), 0, 1 << 16);
     let mut count = [0; 3];
     for _ in 0..20 {
-        let window: Vec<Way> = (0..64)
-            .map(|_| {
-                let way = ways.choose(len, ALL, |_| 0, || clock);
-                ways.opened(len);
-                way
-            })
-            .collect();
-        for way in window {
-            ways.closed(len);
-            count[way as usize] += 1;
-            clock += [1_500, 6_000, 5_000][way as usize];
-        }
+        let by = window(&mut ways, &mut clock, len, ALL, [1_500, 6_000, 5_000]);
+        count = std::array::from_fn(|way| count[way] + by[way]);
     }
     assert_eq!(ways.settled(len), Some(Way::Cells));
     let probe = PROBE as usize;
@@ -273,21 +276,8 @@ fn a_whole_window_goes_by_cells_where_that_makes_the_ring_a_long_one() {
             grows,
             ..ALL
         };
-        let window = |_| {
-            let by: Vec<Way> = (0..64)
-                .map(|_| {
-                    let way = ways.choose(len, choice, |_| 0, || clock);
-                    ways.opened(len);
-                    way
-                })
-                .collect();
-            for way in &by {
-                ways.closed(len);
-                clock += [60_000, 0, 10_000][*way as usize];
-            }
-            by.iter().filter(|&&way| way == Way::Cells).count()
-        };
-        (0..12).map(window).max().unwrap()
+        let mut by_cells = || window(&mut ways, &mut clock, len, choice, [60_000, 0, 10_000])[Way::Cells as usize];
+        (0..12).map(|_| by_cells()).max().unwrap()
     };
     assert_eq!([true, false].map(most), [64, PROBE as usize]);
 }

@@ -13,6 +13,7 @@ use super::board::desk::LINE;
 use super::board::{AT_ONCE, MOST};
 use crate::mpi::comm::Comm;
 use crate::mpi::world::Hold;
+use crate::shm::ring::LONG;
 use crate::sys::cvar::Settings;
 use crate::sys::selection::{Operation, Rule, Step, Way};
 use std::ops::RangeInclusive;
@@ -64,9 +65,6 @@ const SHORT_ALLTOALL: (usize, usize) = (256, 8);
 
 /// Bytes of all ranks together up to which each looks at all the others rather than at one in each of several turns.
 const LOOKED_ROUND: usize = 3 << 10;
-
-/// A larger ring of two ranks is a long one if it has room for so many times [`AT_ONCE`] bytes.
-const RINGFUL: usize = 8;
 
 /// CPUs up to which ranks that share them go some ways that have been measured there alone, or lose with more of them.
 const FEW_CPUS: u32 = 2;
@@ -278,7 +276,7 @@ impl Table {
             // A long ring takes less time than the reader of what lies in the other one's cache. What goes both ways gains less, and
             // loses until its messages have learnt their way.
             let ring = settings.ring_large as usize;
-            if size == 2 && ring >= RINGFUL * AT_ONCE {
+            if size == 2 && settings.ring_large >= LONG.into() {
                 (table.scatter.shown, table.scatter.sent) = (direct / 2, (0, ring / 2));
             }
             (table.bcast.shown, table.bcast.learnt) = (near / 8, short);

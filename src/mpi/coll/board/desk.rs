@@ -289,6 +289,8 @@ impl Desk {
 mod tests {
     use super::super::tests::{ANY, Step, What, job, take};
     use super::*;
+    use crate::mpi::coll::board;
+    use crate::mpi::world::Hold;
 
     /// `take` compares what has come with its definition.
     #[test]
@@ -315,7 +317,17 @@ mod tests {
                     round.next <= ROOM.0 && round.shown >= 90 * 64_000,
                     "rank {rank}: {round:?}"
                 );
+                // Then it is written by way of the caches, without a trial of another.
                 assert!(hold.desk.goes_far());
+                let left = |hold: &Hold| board::of(hold, &comm).unwrap().stores.borrow().until_trial();
+                let before = left(&hold);
+                let step = Step {
+                    what: What::Bcast,
+                    count: 16_000,
+                    ..ANY
+                };
+                take(&mut hold, &comm, step);
+                assert_eq!(left(&hold), before);
             });
         }
     }

@@ -112,7 +112,8 @@ impl Window {
 }
 
 /// The last rank shows its operand, each one before it what that makes with its own, in the order of all reductions; what the first one
-/// shows is the result, which the root takes, or everybody if there is none. A rank is up to [`Table::ahead`](crate::mpi::coll::choice::Table::ahead) bytes ahead of the one below.
+/// shows is the result, which the root takes, or everybody if there is none. A rank is up to `ahead` bytes, as
+/// the [table](crate::mpi::coll::choice::Table) says, ahead of the one below.
 /// Cost: n bytes read, reduced and shown by each rank, n more copied by who takes the result, a turn for each piece.
 ///
 /// Ranks never wait for each other in a circle: who may hand on a piece knows that the rank below has handed on the one a window before, and

@@ -186,10 +186,7 @@ pub fn reduce(hold: &mut Hold, at: Where, root: Option<u32>, elements: &Elements
 /// As [`reduce`].
 pub fn allreduce(hold: &mut Hold, at: Where, wide: usize, elements: &Elements) -> Result<()> {
     let part = |rank| share(elements.count, at.comm.size(), rank);
-    let room = |rank| {
-        let (first, count) = part(rank);
-        elements.result(first, count)
-    };
+    let room = |rank| elements.share_of(at.comm.size(), rank);
     let (turn, offer) = elements.offer(hold, at, part)?;
     // Nobody but this rank reads its operand where its share of the result goes.
     let (mine, apart) = (room(at.comm.rank), !elements.is_in_place());

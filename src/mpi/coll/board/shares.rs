@@ -58,14 +58,16 @@ impl Elements<'_> {
         }
     }
 
+    /// Where the share of `rank`, of `size`, of the result goes.
+    pub(super) fn share_of(&self, size: u32, rank: u32) -> Buffer {
+        let (first, count) = share(self.count, size, rank);
+        self.result(first, count)
+    }
+
     /// Takes the shares of the result that the others show.
     pub(super) fn take_shares(&self, hold: &mut Hold, turn: &Turn) -> Result<()> {
-        let room = |rank| {
-            let (first, count) = share(self.count, turn.size(), rank);
-            self.result(first, count)
-        };
         for rank in turn.comm.others() {
-            let room = room(rank);
+            let room = self.share_of(turn.size(), rank);
             turn.see(hold, rank, Some(room.len()))?.copy(hold, 0, &room)?;
             turn.count(hold, rank, room.len());
         }
@@ -105,10 +107,7 @@ pub fn reduce_scatter(hold: &mut Hold, at: Where, elements: &Elements, block: im
 pub fn allreduce(hold: &mut Hold, at: Where, wide: usize, elements: &Elements) -> Result<()> {
     let part = |rank| share(elements.count, at.comm.size(), rank);
     in_strips(hold, at, elements, part(at.comm.rank).0, part)?;
-    let room = |rank| {
-        let (first, count) = part(rank);
-        elements.result(first, count)
-    };
+    let room = |rank| elements.share_of(at.comm.size(), rank);
     let at = Where { near: wide, ..at };
     moves::allgather(hold, at, None, room, part(0).1 * elements.extent)
 }
