@@ -177,7 +177,7 @@ cvars! {
     board_swap "BOARD_SWAP" 1 0..=1 job
         "1: what two ranks with a CPU each show each other at the same time and is too long for a slot lies in memory that they swap, or pass to each other in nonblocking operations: each writes where it has just read; 0: in memory of its own";
     board_round "BOARD_ROUND" 0 0..=1048576 job
-        "bytes of scratch memory that a rank goes round in with what it shows to up to three others and is too long for a tray, at first a 16th of what it has shown; 0: it takes the first place that is free; unless it is set, 1048576 on AMD's processors, where what has left the second-level caches comes quicker out of the shared one";
+        "bytes of scratch memory that a rank goes round in with what it shows to up to three others and is too long for a tray, at first a 64th of what it has shown; 0: it takes the first place that is free; unless it is set, 1048576 on AMD's processors, where what has left the second-level caches comes quicker out of the shared one";
     board_one_copy "BOARD_ONE_COPY" 1 0..=2 job
         "longer data of a blocking collective are copied once by whoever needs them: 0: never; 1: where that has proved quicker (nearmpi-info --collectives); 2: always";
     board_lend "BOARD_LEND" 2048 0..=1073741824

@@ -153,7 +153,7 @@ pub fn make_huge(at: *mut u8, len: usize) -> bool {
         make(huge as *mut u8, 1);
     }
     if start < end {
-        // One call, for each waits until the other CPUs have put away what they have just made, 5 ms if those are busy.
+        // One call, for each first has the other CPUs put away the pages that they have just made.
         // SAFETY: pages are made present and put together, and nothing in them is changed.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_COLLAPSE) };
     }
