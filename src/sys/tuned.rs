@@ -145,6 +145,7 @@ mod tests {
         assert_eq!(asked("NEARMPI_FETCH_AHEAD"), (!intel).then_some(0));
         assert_eq!(asked("NEARMPI_SHUTTLE_MIN"), amd.then_some(512));
         assert_eq!(asked("NEARMPI_RING_GROW"), amd.then_some(256 << 10));
+        assert_eq!(asked("NEARMPI_BOARD_ROUND"), amd.then_some(1 << 20));
         let ring = asked("NEARMPI_RING_LARGE");
         assert_eq!(ring.is_some(), amd);
         assert!(
