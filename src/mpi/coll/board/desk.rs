@@ -71,9 +71,14 @@ impl Round {
         (self.next, self.shown) = (end, self.shown + len);
     }
 
+    /// Bytes of it that are gone round in by now.
+    fn room(&self) -> usize {
+        self.most.min(self.shown / SHOWN)
+    }
+
     /// The next place for `len` bytes, if `lying` pieces (first byte, end) leave it free, and the number of those before it.
     fn place(&self, len: usize, lying: impl Iterator<Item = (usize, usize)>) -> Option<(usize, usize)> {
-        let room = self.most.min(self.shown / SHOWN);
+        let room = self.room();
         let from = if self.next + len > room { 0 } else { self.next };
         let (mut before, mut free) = (0, from + len <= room);
         for (first, end) in lying {
@@ -197,7 +202,7 @@ impl Desk {
 
     /// Whether it goes round in all that it shall: then what is written lies in no second-level cache.
     pub fn goes_far(&self) -> bool {
-        self.round.most > 0 && self.round.shown / SHOWN >= self.round.most
+        self.round.most > 0 && self.round.room() == self.round.most
     }
 
     /// Writes down that a thread waits; the key strikes it out again.
@@ -295,12 +300,15 @@ mod tests {
     /// `take` compares what has come with its definition.
     #[test]
     fn what_is_shown_goes_round_and_stays_until_all_have_read_it() {
+        // Of a broadcast and a gather to the same root each rank shows one: enough of them for the whole round.
+        let (round, bytes) = (140_000, 64_000);
+        let (pairs, set) = ((round * SHOWN).div_ceil(bytes), [("NEARMPI_BOARD_ROUND", round as u64)]);
         for cpus in [1, 3] {
-            job(3, cpus, &[("NEARMPI_BOARD_ROUND", 140_000)], false, |rank, world| {
+            job(3, cpus, &set, false, |rank, world| {
                 let mut hold = world.hold();
                 let comm = hold.world.clone();
                 assert!(!hold.desk.goes_far());
-                for seed in 0..150 {
+                for seed in 0..pairs as u32 {
                     for what in [What::Bcast, What::Gather] {
                         let step = Step {
                             what,
@@ -314,7 +322,7 @@ mod tests {
                 }
                 let round = &hold.desk.round;
                 assert!(
-                    round.next <= ROOM.0 && round.shown >= 150 * 64_000,
+                    round.next <= ROOM.0 && round.shown >= pairs * bytes,
                     "rank {rank}: {round:?}"
                 );
                 // Then it is written by way of the caches, without a trial of another.
