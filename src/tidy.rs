@@ -54,8 +54,13 @@ const UNSAFE: &[&str] = &[
     "src/bin/mpirun/os.rs",
 ];
 
-/// What makes a static hold state.
-const CHANGEABLE: &[&str] = &["static mut", "Atomic", "Cell", "Lock", "Mutex", "Once"];
+/// Statics below `abi`: tables, and what there is one of in a process whoever uses it.
+const STATICS: &[(&str, &str)] = &[
+    ("src/mpi/datatype/basic.rs", "BASICS"),
+    ("src/mpi/datatype/basic.rs", "PLACE"),
+    ("src/mpi/datatype/basic.rs", "ROWS"),
+    ("src/sys/spare.rs", "SPARE"),
+];
 
 /// Lines a source file may have.
 const LONGEST: usize = 600;
@@ -231,18 +236,18 @@ fn unsafe_code_stays_behind_its_fence() {
 
 #[test]
 fn no_state_in_statics_below_the_c_edge() {
-    let mut breaches = Vec::new();
+    let (mut breaches, mut known) = (Vec::new(), 0);
     for source in sources()
         .iter()
         .filter(|source| LAYERS.iter().any(|(name, _)| source.layer() == Some(name)))
     {
         for (index, line) in source.working_part().lines().enumerate() {
-            let word = line
-                .trim_start()
-                .trim_start_matches("pub ")
-                .trim_start_matches("pub(crate) ");
-            let is_static = word.starts_with("static ") && CHANGEABLE.iter().any(|kind| word.contains(kind));
-            if is_static || word.starts_with("thread_local!") {
+            let mut words = line.split_whitespace().skip_while(|word| word.starts_with("pub"));
+            let (word, name) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+            let name = name.trim_end_matches(':');
+            if word == "static" && STATICS.contains(&(source.path.as_str(), name)) {
+                known += 1;
+            } else if word == "static" || word.starts_with("thread_local!") {
                 breaches.push(format!("{}:{}: {line}", source.path, index + 1));
             }
         }
@@ -251,6 +256,7 @@ fn no_state_in_statics_below_the_c_edge() {
         "all state hangs off World, so that tests run ranks as threads",
         breaches,
     );
+    assert_eq!(known, STATICS.len(), "{STATICS:?}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ use crate::shm::segment::{Block, Segment};
 use crate::shm::zone::Zone;
 use crate::sys::cvar::Settings;
 use crate::sys::gate::Gate;
-use crate::sys::hog::HOG;
+use crate::sys::hog::Hog;
 use crate::sys::spare::SPARE;
 use crate::sys::topology::Groups;
 use crate::sys::{cpu, futex};
@@ -50,6 +50,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// One rank's MPI: its state behind the gate of `MPI_THREAD_MULTIPLE`.
 pub struct World {
     gate: Option<Gate>,
+    hog: Arc<Hog>,
     /// Threads that wait while another one polls nap on this word.
     nap: AtomicU32,
     /// How many of them sleep there; the others look at it now and then.
@@ -229,13 +230,14 @@ impl World {
     pub fn new(state: State, multiple: bool) -> World {
         let segment = state.engine.channel.segment().clone();
         let settings = state.engine.channel.settings();
-        HOG.expect(settings.away_max);
+        let hog = Arc::new(Hog::new(settings.away_max));
         SPARE.keep_at_most(settings.spare_max as usize);
         World {
-            gate: multiple.then(|| match state.engine.channel.settings().gate_bias {
-                0 => Gate::default(),
-                _ => Gate::owned(),
+            gate: multiple.then(|| match settings.gate_bias {
+                0 => Gate::new(hog.clone()),
+                _ => Gate::owned(hog.clone()),
             }),
+            hog,
             nap: AtomicU32::new(0),
             asleep: AtomicU32::new(0),
             crowd: AtomicU32::new(0),
@@ -294,6 +296,12 @@ impl Hold<'_> {
             gate.enter();
         }
         result
+    }
+
+    /// Lets others have this CPU, with the state released; false if sleeping is better, as [`Hog::gives_way`] says.
+    pub fn give_way(&mut self) -> bool {
+        let hog = &self.world.hog;
+        self.released(|| hog.gives_way())
     }
 
     /// Waits until the request `key` is over, as [`Hold::wait_until`].
@@ -376,7 +384,7 @@ impl Hold<'_> {
                 }
                 Next::Yield => {
                     self.engine.channel.spread(first);
-                    if !self.released(|| HOG.gives_way()) {
+                    if !self.give_way() {
                         patience.end();
                     }
                 }
@@ -394,7 +402,7 @@ impl Hold<'_> {
     /// Waits until the polling thread has moved something, or polls no more: gives way for a while, then sleeps. Waking a
     /// sleeper takes many times as long as threads that take turns on a CPU.
     fn nap(&mut self) {
-        let (nap, asleep) = (&self.world.nap, &self.world.asleep);
+        let World { nap, asleep, hog, .. } = self.world;
         let ticket = nap.load(Ordering::Relaxed);
         self.engine.napping += 1;
         if self.engine.napping as u32 > self.world.crowd.load(Ordering::Relaxed) {
@@ -404,7 +412,7 @@ impl Hold<'_> {
         let yields = self.engine.channel.settings().nap_yields;
         self.released(|| {
             for _ in 0..yields {
-                let goes_on = HOG.gives_way();
+                let goes_on = hog.gives_way();
                 if nap.load(Ordering::Relaxed) != ticket {
                     return;
                 }

@@ -20,8 +20,9 @@
 //! then on the lock stays an ordinary one. Neither loom nor ThreadSanitizer knows membarrier(2): tests take the lock away
 //! from its owner thousands of times instead, and fail where the barrier is left out.
 
-use super::hog::HOG;
+use super::hog::Hog;
 use super::{cpu, futex};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence};
 use std::time::Duration;
 
@@ -61,12 +62,18 @@ pub struct Gate {
     inside: AtomicU32,
     /// Number of the owner's thread; 0: none.
     owner: AtomicUsize,
+    hog: Arc<Hog>,
 }
 
 impl Gate {
+    /// A lock without an owner; threads that wait give way as `hog` says.
+    pub fn new(hog: Arc<Hog>) -> Gate {
+        Gate { hog, ..Gate::default() }
+    }
+
     /// A lock whose owner is the calling thread; without one where membarrier(2) is missing.
-    pub fn owned() -> Gate {
-        let gate = Gate::default();
+    pub fn owned(hog: Arc<Hog>) -> Gate {
+        let gate = Gate::new(hog);
         if cpu::join_process_barriers() {
             gate.owner.store(cpu::thread(), Ordering::Relaxed);
             gate.bias.store(OWNED, Ordering::Relaxed);
@@ -168,7 +175,7 @@ impl Gate {
     #[cold]
     fn wait(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        if !be_patient(|| self.word.load(Ordering::Relaxed) == 0 && self.try_enter()) {
+        if !be_patient(&self.hog, || self.word.load(Ordering::Relaxed) == 0 && self.try_enter()) {
             self.queue();
         }
         self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -183,7 +190,7 @@ impl Gate {
                 .compare_exchange(PROMISED, TAKEN, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
         };
-        if !be_patient(kept) {
+        if !be_patient(&self.hog, kept) {
             self.sleep_until(&self.word, |_| kept());
         }
         self.serving.fetch_add(1, Ordering::SeqCst);
@@ -210,7 +217,7 @@ impl Gate {
 }
 
 /// Polls, then gives way, unless somebody computes here, until `done` says so; whether it has.
-fn be_patient(done: impl Fn() -> bool) -> bool {
+fn be_patient(hog: &Hog, done: impl Fn() -> bool) -> bool {
     for _ in 0..POLLS {
         std::hint::spin_loop();
         if done() {
@@ -218,7 +225,7 @@ fn be_patient(done: impl Fn() -> bool) -> bool {
         }
     }
     for _ in 0..YIELDS {
-        let goes_on = HOG.gives_way();
+        let goes_on = hog.gives_way();
         if done() {
             return true;
         }
@@ -292,7 +299,7 @@ mod tests {
 
     /// The owner and others count, each as often as it likes, from the start; the others come while it is anywhere.
     fn take_from_owner(others: u32, rounds: u64, alone: u64) {
-        let (gate, count) = (Gate::owned(), AtomicU64::new(0));
+        let (gate, count) = (Gate::owned(Arc::default()), AtomicU64::new(0));
         let add = |times: u64| {
             for _ in 0..times {
                 gate.enter();
@@ -326,7 +333,7 @@ mod tests {
     #[test]
     fn nobody_gets_in_while_the_owner_is_on_its_way_in() {
         let far: Vec<AtomicU64> = (0..1 << 22).map(AtomicU64::new).collect();
-        let gates: Vec<Gate> = (0..2000).map(|_| Gate::owned()).collect();
+        let gates: Vec<Gate> = (0..2000).map(|_| Gate::owned(Arc::default())).collect();
         let (turn, done) = (AtomicU64::new(0), AtomicU64::new(0));
         let (busy, wrong) = (AtomicU32::new(0), AtomicU32::new(0));
         let pass = |gate: &Gate| {
@@ -374,7 +381,7 @@ mod tests {
     #[test]
     fn whoever_comes_while_the_owner_stays_inside_waits_and_is_woken() {
         for stay in [0, 1, 20] {
-            let gate = Gate::owned();
+            let gate = Gate::owned(Arc::default());
             let done = AtomicU64::new(0);
             std::thread::scope(|scope| {
                 gate.enter();

@@ -5,7 +5,7 @@
 //! giving way took long, twice, waiting threads of this process sleep instead, and try again after some waits.
 
 use super::{clock, cpu};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Times that nobody gives way once somebody is known to compute.
 const SPARED: u32 = 16;
@@ -14,11 +14,11 @@ const APART: u32 = 8;
 /// While nothing is suspected each so many times are timed: the clock costs a tenth of giving way.
 const TIMED: u32 = 8;
 
-/// What a process has found on the CPUs that it runs on. Threads that count at the same time may lose a count.
+/// What the threads of a rank have found on the CPUs that they run on. Threads that count at the same time may lose a count.
 #[derive(Debug)]
 pub struct Hog {
     /// Nanoseconds from which giving way took long.
-    long: AtomicU64,
+    long: u64,
     /// Times that are not timed.
     untimed: AtomicU32,
     /// Times for which the last one that took long is remembered.
@@ -36,27 +36,24 @@ fn spend(count: &AtomicU32) -> bool {
     left > 0
 }
 
-/// This process's.
-pub static HOG: Hog = Hog::new();
+impl Default for Hog {
+    fn default() -> Hog {
+        Hog::new(0)
+    }
+}
 
 impl Hog {
-    const fn new() -> Hog {
+    /// Giving way takes long if it takes more than so many microseconds; 0: it never does.
+    pub fn new(microseconds: u64) -> Hog {
         Hog {
-            long: AtomicU64::new(u64::MAX),
+            long: match microseconds {
+                0 => u64::MAX,
+                some => some * 1000,
+            },
             untimed: AtomicU32::new(0),
             doubt: AtomicU32::new(0),
             spare: AtomicU32::new(0),
         }
-    }
-
-    /// From now on giving way takes long if it takes more than so many microseconds; 0: it never does.
-    pub fn expect(&self, microseconds: u64) {
-        let long = if microseconds == 0 {
-            u64::MAX
-        } else {
-            microseconds * 1000
-        };
-        self.long.store(long, Ordering::Relaxed);
     }
 
     /// Gives way; false where that takes long, by what it took now or lately, and sleeping is better.
@@ -72,7 +69,7 @@ impl Hog {
         self.untimed.store(TIMED - 1, Ordering::Relaxed);
         let from = clock::nanoseconds();
         cpu::give_way();
-        if clock::nanoseconds() - from < self.long.load(Ordering::Relaxed) {
+        if clock::nanoseconds() - from < self.long {
             return true;
         }
         self.doubt.store(APART, Ordering::Relaxed);
@@ -104,9 +101,9 @@ mod tests {
             while !computes.load(Ordering::Relaxed) {
                 cpu::give_way();
             }
-            let hog = Hog::new();
-            let unasked = (0..3).all(|_| hog.gives_way());
-            hog.expect(100);
+            let unasked = Hog::default();
+            let unasked = (0..3).all(|_| unasked.gives_way());
+            let hog = Hog::new(100);
             let found = (0..100).any(|_| !hog.gives_way());
             let spared = (0..SPARED).all(|_| !hog.gives_way());
             over.store(true, Ordering::Relaxed);

@@ -34,7 +34,6 @@ use crate::channel::parts::GATHERED;
 use crate::fail;
 use crate::mpi::error::fault;
 use crate::sys::cpu;
-use crate::sys::hog::HOG;
 use buffered::Charge;
 pub use glance::{recv_glancing, recv_glancing_any};
 pub use matching::{Envelope, Pattern};
@@ -565,7 +564,7 @@ impl Hold<'_> {
         if self.engine.vain >= most {
             self.engine.vain = 0;
             if crowded || self.engine.channel.shares_cpu() {
-                self.released(|| HOG.gives_way());
+                self.give_way();
             }
         }
     }
