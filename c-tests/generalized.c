@@ -1,6 +1,7 @@
 /* Claim: MPI calls the poll function of a generalized request until the request is over, also while it waits for it and
  * whatever else it waits for; the wait function is called by MPI_Wait; asynchronous tasks run until they are done and may
- * spawn others; an error handler with a pointer of the program gets it, and its end is told once. MPICH's extensions. */
+ * spawn others; a call-back that cancels may end the request, and what is freed before its end is ended all the same; an
+ * error handler with a pointer of the program gets it, and its end is told once. MPICH's extensions. */
 #include "check.h"
 
 struct work {
@@ -63,6 +64,39 @@ static void requests(MPIX_Grequest_wait_function *first)
     for (request = work.request; !flag;)
         OK(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
     CHECK(work.freed == 1, "freed %d times", work.freed);
+}
+
+/* Ends the request where it is cancelled. */
+static int ends(void *state, int complete)
+{
+    struct work *work = state;
+    return complete ? MPI_SUCCESS : MPI_Grequest_complete(work->request);
+}
+static int was_cancelled(void *state, MPI_Status *status)
+{
+    query(state, status);
+    MPI_Status_set_cancelled(status, 1);
+    return MPI_SUCCESS;
+}
+
+static void ended_early(void)
+{
+    struct work work = {0};
+    MPI_Status status;
+    int flag;
+    OK(MPI_Grequest_start(was_cancelled, release, ends, &work, &work.request));
+    OK(MPI_Cancel(&work.request));
+    OK(MPI_Wait(&work.request, &status));
+    OK(MPI_Test_cancelled(&status, &flag));
+    CHECK(flag && work.queried == 1 && work.freed == 1, "%d, asked %d times, freed %d", flag, work.queried, work.freed);
+
+    work = (struct work){0};
+    OK(MPI_Grequest_start(query, release, cancel, &work, &work.request));
+    MPI_Request copy = work.request;
+    OK(MPI_Request_free(&work.request));
+    CHECK(work.freed == 0, "freed before its end");
+    OK(MPI_Grequest_complete(copy));
+    CHECK(work.freed == 1 && work.queried == 0, "freed %d times, asked %d", work.freed, work.queried);
 }
 
 static int ran, spawned;
@@ -136,6 +170,7 @@ int main(int argc, char **argv)
     requests(argc > 1 ? NULL : wait); /* MPICH 5.0.2 insists on both functions. */
     if (argc > 1 || n_ranks > 1) /* MPICH 5.0.2 makes no progress in a probe on one rank. */
         tasks();
+    ended_early();
     handlers();
     return finish();
 }

@@ -1,5 +1,5 @@
 /* Claim: a partitioned message arrives whole and right whatever the order in which its partitions become ready,
- * however many partitions each side has, start after start; partitioned operations match one another in the order in
+ * however many partitions each side has, none too, start after start; partitioned operations match one another in the order in
  * which they were made, and no other receive takes their messages. The argument `early` adds that a partition can be
  * seen to arrive before the others are ready. */
 #include "check.h"
@@ -69,6 +69,23 @@ static void pair(int send_parts, int recv_parts, MPI_Datatype type, int ints)
         OK(MPI_Request_free(&requests[k]));
 }
 
+static void nothing(void)
+{
+    int right = (my_rank + 1) % n_ranks, left = (my_rank + n_ranks - 1) % n_ranks, got;
+    MPI_Request requests[2];
+    MPI_Status statuses[2];
+    OK(MPI_Precv_init(in[0], 0, 4, MPI_INT, left, 8, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]));
+    OK(MPI_Psend_init(out[0], 0, 4, MPI_INT, right, 8, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]));
+    for (int round = 0; round < 2; round++) {
+        OK(MPI_Startall(2, requests));
+        OK(MPI_Waitall(2, requests, statuses));
+        OK(MPI_Get_count(&statuses[0], MPI_INT, &got));
+        CHECK(got == 0, "%d elements of no partitions", got);
+    }
+    for (int k = 0; k < 2; k++)
+        OK(MPI_Request_free(&requests[k]));
+}
+
 static void early(void)
 {
     int right = (my_rank + 1) % n_ranks, left = (my_rank + n_ranks - 1) % n_ranks, flag, token = 0;
@@ -119,6 +136,7 @@ int main(int argc, char **argv)
     for (int s = 0; s < 4; s++)
         for (int r = 0; r < 4; r++)
             pair(parts[s], parts[r], MPI_INT, 1);
+    nothing();
     OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
     CHECK(!flag, "a partition is seen by a probe");
     if (argc > 1 && !strcmp(argv[1], "early")) {

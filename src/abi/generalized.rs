@@ -11,7 +11,7 @@ use super::request::key_of;
 use super::types::*;
 use crate::fail;
 use crate::mpi::hooks::Hook;
-use crate::mpi::request::{Generalized, Kind, Request};
+use crate::mpi::request::{Generalized, Kind, Request, complete_generalized};
 use crate::mpi::status::Status;
 use crate::mpi::table::Table;
 use std::ffi::{c_int, c_void};
@@ -134,7 +134,7 @@ fn start(hold: &mut Hold, functions: Functions, extra_state: *mut c_void, reques
         extra_state,
         fortran: false,
     };
-    let key = hold.add_request(Request::new(Kind::Generalized(Box::new(generalized)), None))?;
+    let key = hold.add_request(Request::new(Kind::Generalized(Some(Box::new(generalized))), None))?;
     hold.own_ways |= functions.wait.is_some();
     if let Some(poll) = functions.poll {
         // SAFETY: the program's function, with its own state.
@@ -171,13 +171,10 @@ pub unsafe extern "C" fn MPI_Grequest_start(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Grequest_complete(request: MPI_Request) -> c_int {
     on_world("MPI_Grequest_complete", |hold| {
-        let key = key_of(hold, request)?;
-        match hold.requests.get(key).map(|request| &request.kind) {
-            Some(Kind::Generalized(_)) => hold.complete(key, Status::EMPTY, None),
-            _ => fail!(Request, "the request is not a generalized request"),
-        }
-        hold.wake_threads();
-        Ok(())
+        // The program may have let go of it.
+        let key = Object::Request.key(request)?;
+        Object::Request.alive(request, hold.requests.get(key))?;
+        complete_generalized(hold, key)
     })
 }
 
@@ -258,7 +255,7 @@ pub unsafe extern "C" fn MPII_Grequest_set_lang_f77(request: MPI_Request) {
     let Some(world) = current_world() else { return };
     let mut hold = world.hold();
     if let Ok(key) = key_of(&hold, request)
-        && let Some(Kind::Generalized(generalized)) = hold.requests.get_mut(key).map(|request| &mut request.kind)
+        && let Some(Some(generalized)) = hold.requests.get_mut(key).and_then(Request::generalized)
     {
         generalized.speak_fortran();
     }

@@ -24,8 +24,8 @@ fn partitions(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> Result<Partitions> {
-    if partitions < 1 {
-        fail!(Arg, "partitions is {partitions} but must be positive");
+    if partitions < 0 {
+        fail!(Arg, "partitions is {partitions} but must not be negative");
     }
     let (number, count) = (partitions as usize, self::count(count, "count")?);
     // Checks the address and the type.

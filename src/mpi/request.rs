@@ -57,8 +57,8 @@ pub enum Kind {
     Parts(Parts),
     /// A vote of the members of a communicator (MPIX_Comm_iagree).
     Agreement(Box<Agreement>),
-    /// A generalized request; what it calls back is the C edge's business.
-    Generalized(Box<dyn Generalized>),
+    /// A generalized request; what it calls back is the C edge's business. `None` while it is called.
+    Generalized(Option<Box<dyn Generalized>>),
 }
 
 /// A receive under way.
@@ -372,8 +372,7 @@ pub fn finish(hold: &mut Hold, key: RequestKey) -> Outcome {
         };
     }
     if let Some((status, asked)) = with_generalized(hold, key, |generalized| generalized.query()) {
-        let freed = with_generalized(hold, key, |generalized| generalized.free()).unwrap_or(Ok(()));
-        hold.requests.remove(key);
+        let freed = free_generalized(hold, key);
         return Outcome {
             status,
             error: asked.and(freed).err(),
@@ -443,11 +442,7 @@ pub fn free(hold: &mut Hold, key: RequestKey) -> Result<()> {
     };
     let over = request.done.is_some();
     match &request.kind {
-        Kind::Generalized(_) if over => {
-            let freed = with_generalized(hold, key, |generalized| generalized.free()).unwrap_or(Ok(()));
-            hold.requests.remove(key);
-            freed
-        }
+        Kind::Generalized(_) if over => free_generalized(hold, key),
         Kind::Persistent(persistent) => {
             let operation = persistent.operation.clone();
             hold.requests.remove(key);
@@ -469,6 +464,31 @@ pub fn free(hold: &mut Hold, key: RequestKey) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// Ends a generalized request, as [`State::complete`] ends others.
+///
+/// # Errors
+/// `Request`: it is no generalized request; what its call-back returns if the program has let go of it.
+pub fn complete_generalized(hold: &mut Hold, key: RequestKey) -> Result<()> {
+    let request = hold.requests.get_mut(key);
+    let Some(request) = request.filter(|request| matches!(request.kind, Kind::Generalized(_))) else {
+        fail!(Request, "the request is not a generalized request");
+    };
+    request.done = Some(Status::EMPTY);
+    let freed = match request.detached {
+        true => free_generalized(hold, key),
+        false => Ok(()),
+    };
+    hold.wake_threads();
+    freed
+}
+
+/// Frees a generalized request that is over.
+fn free_generalized(hold: &mut Hold, key: RequestKey) -> Result<()> {
+    let freed = with_generalized(hold, key, |generalized| generalized.free()).unwrap_or(Ok(()));
+    hold.requests.remove(key);
+    freed
 }
 
 /// Tries to cancel an operation; it then still has to be waited for (MPI-4.1 §3.8.4). Receives that
@@ -503,22 +523,27 @@ pub fn cancel(hold: &mut Hold, key: RequestKey) -> Result<()> {
     };
     if back {
         state.complete(key, cancelled, None);
+        hold.wake_threads();
     }
     Ok(())
 }
 
+impl Request {
+    /// What a generalized request calls back.
+    pub fn generalized(&mut self) -> Option<&mut Option<Box<dyn Generalized>>> {
+        match &mut self.kind {
+            Kind::Generalized(generalized) => Some(generalized),
+            _ => None,
+        }
+    }
+}
+
 /// Runs a call-back of a generalized request with the gate open.
 fn with_generalized<R>(hold: &mut Hold, key: RequestKey, call: impl FnOnce(&mut dyn Generalized) -> R) -> Option<R> {
-    let request = hold.requests.get_mut(key)?;
-    if !matches!(request.kind, Kind::Generalized(_)) {
-        return None;
-    }
-    let Kind::Generalized(mut generalized) = std::mem::replace(&mut request.kind, Kind::Over) else {
-        return None;
-    };
+    let mut generalized = hold.requests.get_mut(key)?.generalized()?.take()?;
     let result = hold.released(|| call(&mut *generalized));
-    if let Some(request) = hold.requests.get_mut(key) {
-        request.kind = Kind::Generalized(generalized);
+    if let Some(place) = hold.requests.get_mut(key).and_then(Request::generalized) {
+        *place = Some(generalized);
     }
     Some(result)
 }

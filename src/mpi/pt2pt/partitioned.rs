@@ -398,6 +398,8 @@ pub fn ready(hold: &mut Hold, key: RequestKey, which: impl Iterator<Item = usize
             parts.set(partition, part);
         }
     }
+    // Another thread may wait for the send.
+    hold.wake_threads();
     Ok(())
 }
 
