@@ -93,6 +93,31 @@ static void handlers(MPI_Session session)
     OK(MPI_Errhandler_free(&got));
 }
 
+static void of_comm(MPI_Comm *comm, int *code, ...) { seen_handler += *comm == MPI_COMM_NULL && *code != MPI_SUCCESS; }
+
+/* Errors go to what the program named: the new communicator's handler, and a group's to its session. */
+static void errors(MPI_Session session)
+{
+    int none = -1;
+    MPI_Comm comm;
+    MPI_Group all, some;
+    MPI_Errhandler mine;
+    OK(MPI_Comm_create_errhandler(of_comm, &mine));
+    OK(MPI_Group_from_session_pset(session, "mpi://WORLD", &all));
+    seen_handler = 0;
+    CHECK(MPI_Comm_create_from_group(all, "c-tests/errors", MPI_INFO_NULL, mine, NULL) != MPI_SUCCESS, "no place for it");
+    CHECK(seen_handler == 1, "the handler was called %d times", seen_handler);
+    FAILS(MPI_ERR_GROUP, MPI_Comm_create_from_group(MPI_GROUP_NULL, "c-tests", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm));
+    FAILS(MPI_ERR_RANK, MPI_Group_incl(all, 1, &none, &some));
+    OK(MPI_Session_create_errhandler(handler, &mine));
+    OK(MPI_Session_set_errhandler(session, mine));
+    (void)MPI_Group_incl(all, 1, &none, &some);
+    CHECK(seen_handler == 2, "the session's handler was called %d times", seen_handler - 1);
+    OK(MPI_Session_set_errhandler(session, MPI_ERRORS_RETURN));
+    OK(MPI_Errhandler_free(&mine));
+    OK(MPI_Group_free(&all));
+}
+
 static MPI_Session opened(const char *level)
 {
     MPI_Session session;
@@ -130,6 +155,7 @@ int main(int argc, char **argv)
         closed(first);
         whole(second);
         handlers(second);
+        errors(second);
         closed(second);
         OK(MPI_Initialized(&flag));
         CHECK(!flag, "initialized by a session");

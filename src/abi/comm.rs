@@ -10,13 +10,14 @@ use super::edge::*;
 use super::errhandler::find;
 use super::group::{give_group, group, out};
 use super::info::{give_info, hints, set_info};
+use super::source::Source;
 use super::types::*;
 use crate::fail;
 use crate::mpi::coll;
 use crate::mpi::comm::create::{self, Choice};
 use crate::mpi::comm::hardware::{self, Resource};
 use crate::mpi::comm::{Comm, dynamic, idup, inter};
-use crate::mpi::errhandler::Target;
+use crate::mpi::errhandler::{Errhandler, Target};
 use crate::mpi::info::Info;
 use crate::mpi::session::PSETS;
 use crate::mpi::status::UNDEFINED;
@@ -208,6 +209,25 @@ pub unsafe extern "C" fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newco
         *out = give_if_any(hold, new)?;
         Ok(())
     })
+}
+
+/// Runs `body` of a function that makes a communicator of groups alone; its error goes to the error handler that the new one is
+/// to have.
+fn on_groups(
+    name: &'static str,
+    errhandler: MPI_Errhandler,
+    body: impl FnOnce(&mut Hold, Errhandler) -> Result<()>,
+) -> c_int {
+    let errhandler = find(Target::Comm, errhandler);
+    let known = errhandler.as_ref().ok().cloned();
+    let source = |state: &State| match known {
+        Some(handler) => Source {
+            handle: MPI_COMM_NULL,
+            ..Source::new(handler)
+        },
+        None => Source::anywhere(state),
+    };
+    on_world_or(name, source, |hold| body(hold, errhandler?))
 }
 
 /// A communicator of `group`, called by its members only. MPI-4.1 §7.4.2.
@@ -407,10 +427,9 @@ pub unsafe extern "C" fn MPI_Comm_create_from_group(
     errhandler: MPI_Errhandler,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    on_world("MPI_Comm_create_from_group", |hold| {
+    on_groups("MPI_Comm_create_from_group", errhandler, |hold, errhandler| {
         let out = new_comm(newcomm, "newcomm")?;
         let (group, tag, hints) = (self::group(hold, group)?, tag_of(stringtag)?, hints(info)?);
-        let errhandler = find(Target::Comm, errhandler)?;
         let world = hold.world.clone();
         let new = create::create_group(hold, &world, &group, tag)?;
         if let Some(new) = &new {
@@ -435,10 +454,9 @@ pub unsafe extern "C" fn MPI_Intercomm_create_from_groups(
     errhandler: MPI_Errhandler,
     newintercomm: *mut MPI_Comm,
 ) -> c_int {
-    on_world("MPI_Intercomm_create_from_groups", |hold| {
+    on_groups("MPI_Intercomm_create_from_groups", errhandler, |hold, errhandler| {
         let out = out(newintercomm, "newintercomm")?;
         let (local, tag, hints) = (group(hold, local_group)?, tag_of(stringtag)?, hints(info)?);
-        let errhandler = find(Target::Comm, errhandler)?;
         let leader = local.checked(local_leader)?;
         let world = hold.world.clone();
         let Some(members) = create::create_group(hold, &world, &local, tag)? else {

@@ -225,13 +225,23 @@ fn failed(name: &'static str, hold: Hold, comm: Option<(MPI_Comm, Rc<Comm>)>, er
 /// Runs `body`; its error goes to the error handler of `MPI_COMM_WORLD`.
 #[inline]
 pub fn on_world(name: &'static str, body: impl FnOnce(&mut Hold) -> Result<()>) -> c_int {
+    on_world_or(name, Source::anywhere, body)
+}
+
+/// Runs `body`; its error happened at `source`.
+#[inline]
+pub fn on_world_or(
+    name: &'static str,
+    source: impl FnOnce(&State) -> Source,
+    body: impl FnOnce(&mut Hold) -> Result<()>,
+) -> c_int {
     let world = world(name);
     let _call = world.calling(name);
     let mut hold = world.hold();
     let Err(error) = body(&mut hold) else {
         return MPI_SUCCESS;
     };
-    let source = Source::anywhere(&hold);
+    let source = source(&hold);
     drop(hold);
     raise(name, source, error)
 }

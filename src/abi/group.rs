@@ -6,6 +6,7 @@
 
 use super::constants::*;
 use super::edge::*;
+use super::source::Source;
 use super::types::*;
 use crate::fail;
 use crate::mpi::group::Group;
@@ -37,6 +38,18 @@ pub fn give_group(state: &mut State, group: Rc<Group>) -> Result<MPI_Group> {
     Object::Group.made(state.groups.insert(group))
 }
 
+/// Runs `body` of a function of the group `handle`; its error goes to the session that the group came from, if it did (MPI-4.1 §9.3).
+fn on_group(name: &'static str, handle: MPI_Group, body: impl FnOnce(&mut Hold) -> Result<()>) -> c_int {
+    let source = |state: &State| {
+        let session = group(state, handle).ok().and_then(|group| group.session.clone());
+        match session {
+            Some(session) => Source::session(state, &session),
+            None => Source::anywhere(state),
+        }
+    };
+    on_world_or(name, source, body)
+}
+
 /// Stores the group that `make` makes of `from`.
 fn derive(
     name: &'static str,
@@ -44,7 +57,7 @@ fn derive(
     newgroup: *mut MPI_Group,
     make: impl FnOnce(&State, &Group) -> Result<Group>,
 ) -> c_int {
-    on_world(name, |hold| {
+    on_group(name, from, |hold| {
         let out = out(newgroup, "newgroup")?;
         let from = group(hold, from)?;
         let new = make(hold, &from)?;
@@ -57,7 +70,7 @@ fn derive(
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Group_size(group: MPI_Group, size: *mut c_int) -> c_int {
-    on_world("MPI_Group_size", |hold| {
+    on_group("MPI_Group_size", group, |hold| {
         store(size, "size", self::group(hold, group)?.size() as c_int)
     })
 }
@@ -66,7 +79,7 @@ pub unsafe extern "C" fn MPI_Group_size(group: MPI_Group, size: *mut c_int) -> c
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
-    on_world("MPI_Group_rank", |hold| {
+    on_group("MPI_Group_rank", group, |hold| {
         let mine = self::group(hold, group)?.rank_of(hold.me());
         store(rank, "rank", mine.map_or(UNDEFINED, |rank| rank as c_int))
     })
@@ -82,7 +95,7 @@ pub unsafe extern "C" fn MPI_Group_translate_ranks(
     group2: MPI_Group,
     ranks2: *mut c_int,
 ) -> c_int {
-    on_world("MPI_Group_translate_ranks", |hold| {
+    on_group("MPI_Group_translate_ranks", group1, |hold| {
         let (from, to) = (group(hold, group1)?, group(hold, group2)?);
         let n = length(n, "n")?;
         let translated = from.translate(slice(ranks1, n, "ranks1")?, &to)?;
@@ -95,7 +108,7 @@ pub unsafe extern "C" fn MPI_Group_translate_ranks(
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Group_compare(group1: MPI_Group, group2: MPI_Group, result: *mut c_int) -> c_int {
-    on_world("MPI_Group_compare", |hold| {
+    on_group("MPI_Group_compare", group1, |hold| {
         let likeness = group(hold, group1)?.compare(&*group(hold, group2)?);
         store(result, "result", likeness as c_int)
     })

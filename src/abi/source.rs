@@ -2,12 +2,15 @@
 
 use super::constants::*;
 use super::errhandler::files;
+use super::handle::Object;
 use super::types::*;
 use crate::mpi::comm::Comm;
 use crate::mpi::errhandler::Errhandler;
+use crate::mpi::session::Session;
 use crate::mpi::world::State;
 use std::cell::RefCell;
 use std::ffi::c_int;
+use std::rc::Rc;
 
 /// Where an error happened: which handler takes it, and what it and the reader get to know.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +80,16 @@ impl Source {
             },
             _ => world,
         }
+    }
+
+    /// An error on `session`, which the program may have finalized.
+    #[cold]
+    pub fn session(state: &State, session: &Rc<Session>) -> Source {
+        let mut open = state.sessions.iter().filter(|(_, open)| Rc::ptr_eq(open, session));
+        let handle = open
+            .next()
+            .map_or(MPI_SESSION_NULL, |(key, _)| Object::Session.handle(key));
+        Source::on(handle, &session.errhandler)
     }
 
     /// An error on files as such, `MPI_FILE_NULL`.
