@@ -1,5 +1,6 @@
 /* Claim: Get_count counts whole elements of the type asked for (MPI_UNDEFINED when it does not divide), Get_elements
- * counts basic elements of partial receives, and Status_set_elements / set_cancelled write what they read. */
+ * counts basic elements of partial receives, and Status_set_elements / set_cancelled write what they read; with the argument
+ * `strict` it sets basic elements of a datatype with several, as the standard has it. */
 #include "check.h"
 
 int main(int argc, char **argv)
@@ -44,6 +45,13 @@ int main(int argc, char **argv)
     OK(MPI_Status_set_elements(&status, MPI_INT, 11));
     OK(MPI_Get_count(&status, MPI_INT, &count));
     CHECK(count == 11, "set 11, got %d", count);
+    for (int n = 0; n <= 6 && argc > 1; n++) {
+        OK(MPI_Status_set_elements(&status, mixed, n));
+        OK(MPI_Get_elements(&status, mixed, &count));
+        CHECK(count == n, "set %d elements, got %d", n, count);
+        OK(MPI_Get_count(&status, MPI_BYTE, &count));
+        CHECK(count == bytes[n], "%d elements have %d bytes, got %d", n, bytes[n], count);
+    }
     OK(MPI_Status_set_elements_x(&status, MPI_BYTE, (MPI_Count)5 << 30));
     OK(MPI_Get_elements_x(&status, MPI_BYTE, &large));
     CHECK(large == (MPI_Count)5 << 30, "set 5 Gi, got %lld", (long long)large);

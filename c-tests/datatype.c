@@ -278,6 +278,11 @@ static void portable(void)
     double d = 1.0, e = 0;
     OK(MPI_Pack_external_size("external32", 2, MPI_INT, &size));
     CHECK(size == 8, "size %ld", (long)size);
+    MPI_Datatype three; /* A question about it needs no commit. */
+    OK(MPI_Type_contiguous(3, MPI_INT, &three));
+    OK(MPI_Pack_external_size("external32", 2, three, &size));
+    CHECK(size == 24, "size %ld", (long)size);
+    OK(MPI_Type_free(&three));
     OK(MPI_Pack_external("external32", values, 2, MPI_INT, out, sizeof out, &position));
     OK(MPI_Pack_external("external32", &d, 1, MPI_DOUBLE, out, sizeof out, &position));
     CHECK(position == 16, "position %ld", (long)position);

@@ -462,6 +462,7 @@ static void errors(void)
     OK(MPI_Type_contiguous(1, MPI_INT, &derived));
     OK(MPI_Type_commit(&derived));
     FAILS(MPI_ERR_TYPE, MPI_Compare_and_swap(&other, &other, &other, derived, 0, 0, win));
+    FAILS(MPI_ERR_TYPE, MPI_Fetch_and_op(&other, &other, derived, 0, 0, MPI_SUM, win));
     OK(MPI_Type_free(&derived));
     OK(MPI_Put(&other, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, win));
     OK(MPI_Accumulate(NULL, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM, win));
@@ -478,6 +479,10 @@ static void errors(void)
     FAILS(MPI_ERR_RMA_ATTACH, MPI_Win_attach(win, memory + 1, 4));
     OK(MPI_Win_detach(win, memory));
     FAILS(MPI_ERR_RMA_ATTACH, MPI_Win_detach(win, memory));
+    MPI_Aint size;
+    int unit;
+    void *base;
+    FAILS(MPI_ERR_RMA_FLAVOR, MPI_Win_shared_query(win, 0, &size, &unit, &base));
     OK(MPI_Win_free(&win));
 }
 

@@ -199,5 +199,5 @@ pub unsafe extern "C" fn MPI_Pack_external_size(
 }
 
 fn external_len(state: &State, count: usize, datatype: MPI_Datatype) -> Result<usize> {
-    product(count, state.datatypes.committed(datatype)?.external_size())
+    product(count, state.datatypes.get(datatype)?.external_size())
 }

@@ -145,8 +145,16 @@ fn move_data(
     })
 }
 
+/// Refuses a datatype that is not predefined.
+fn predefined(state: &State, name: &str, datatype: MPI_Datatype) -> Result<()> {
+    match state.datatypes.committed(datatype)?.contents() {
+        Some(_) => fail!(Type, "{name} takes predefined datatypes, not derived ones"),
+        None => Ok(()),
+    }
+}
+
 #[allow(clippy::too_many_arguments)]
-fn combine(
+fn combine<const PREDEFINED: bool>(
     name: &'static str,
     origin: Elements,
     result: Option<Elements>,
@@ -184,6 +192,9 @@ fn combine(
         let op = op(hold, op_handle)?.clone();
         if op_handle == MPI_NO_OP && result.is_none() {
             fail!(Op, "{name} does not take MPI_NO_OP");
+        }
+        if PREDEFINED {
+            predefined(hold, name, datatype)?;
         }
         let origin = match op_handle {
             MPI_NO_OP => Buffer::bytes(std::ptr::null_mut(), 0),
@@ -307,7 +318,7 @@ pub unsafe extern "C" fn MPI_Accumulate(
 ) -> c_int {
     let (name, origin) = ("MPI_Accumulate", (origin_addr, origin_count.into(), origin_datatype));
     let there = (target_count.into(), target_datatype);
-    combine(name, origin, None, target_rank, target_disp, there, op, win, None)
+    combine::<false>(name, origin, None, target_rank, target_disp, there, op, win, None)
 }
 
 /// MPI_Accumulate with a request. MPI-4.1 §12.3.5.
@@ -328,7 +339,7 @@ pub unsafe extern "C" fn MPI_Raccumulate(
     let (name, origin) = ("MPI_Raccumulate", (origin_addr, origin_count.into(), origin_datatype));
     let there = (target_count.into(), target_datatype);
     let request = Some(request);
-    combine(name, origin, None, target_rank, target_disp, there, op, win, request)
+    combine::<false>(name, origin, None, target_rank, target_disp, there, op, win, request)
 }
 
 /// Combines with a member's memory and fetches what was there before. MPI-4.1 §12.3.4.
@@ -354,7 +365,7 @@ pub unsafe extern "C" fn MPI_Get_accumulate(
     );
     let result = (result_addr.cast_const(), result_count.into(), result_datatype);
     let there = (target_count.into(), target_datatype);
-    combine(
+    combine::<false>(
         name,
         origin,
         Some(result),
@@ -392,7 +403,7 @@ pub unsafe extern "C" fn MPI_Rget_accumulate(
     let result = Some((result_addr.cast_const(), result_count.into(), result_datatype));
     let there = (target_count.into(), target_datatype);
     let request = Some(request);
-    combine(name, origin, result, target_rank, target_disp, there, op, win, request)
+    combine::<false>(name, origin, result, target_rank, target_disp, there, op, win, request)
 }
 
 /// Combines one element with a member's memory and fetches what was there before. MPI-4.1 §12.3.4.3.
@@ -410,7 +421,7 @@ pub unsafe extern "C" fn MPI_Fetch_and_op(
     let name = "MPI_Fetch_and_op";
     let (origin, result) = ((origin_addr, 1, datatype), (result_addr.cast_const(), 1, datatype));
     let there = (1, datatype);
-    combine(
+    combine::<true>(
         name,
         origin,
         Some(result),
@@ -451,13 +462,7 @@ pub unsafe extern "C" fn MPI_Compare_and_swap(
         unsafe { short::update(state, window, &here, &there, None) }
     };
     run("MPI_Compare_and_swap", win, None, short, |hold, window| {
-        let element = hold.datatypes.committed(datatype)?;
-        if element.contents().is_some() {
-            fail!(
-                Type,
-                "MPI_Compare_and_swap takes predefined datatypes, not derived ones"
-            );
-        }
+        predefined(hold, "MPI_Compare_and_swap", datatype)?;
         let origin = local(hold, (origin_addr, 1, datatype), "count")?;
         let compare = local(hold, (compare_addr, 1, datatype), "count")?;
         let result = local(hold, (result_addr.cast_const(), 1, datatype), "count")?;

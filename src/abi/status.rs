@@ -118,6 +118,17 @@ pub unsafe extern "C" fn MPI_Get_count(status: *const MPI_Status, datatype: MPI_
     })
 }
 
+/// Has `MPI_Get_elements` tell `count` for `datatype`.
+fn set_elements(hold: &Hold, status: *mut MPI_Status, datatype: MPI_Datatype, count: i64) -> Result<()> {
+    let datatype = hold.datatypes.get(datatype)?;
+    let count = self::count(count, "count")?;
+    match datatype.bytes_of(count as u64) {
+        Some(bytes) => change(status, |status| status.set_bytes(bytes)),
+        None if datatype.leaves() == 0 => fail!(Arg, "count is {count}, but the datatype has no elements"),
+        None => fail!(Arg, "{count} elements have more bytes than can be counted"),
+    }
+}
+
 /// Sets the number of elements that the `MPI_Get_*` functions will tell. MPI-4.1 §13.3.
 #[apply(mpi_function_c!)]
 #[unsafe(no_mangle)]
@@ -127,9 +138,7 @@ pub unsafe extern "C" fn MPI_Status_set_elements(
     count: Count,
 ) -> c_int {
     on_world("MPI_Status_set_elements", |hold| {
-        let size = hold.datatypes.get(datatype)?.size();
-        let count = self::count(count, "count")?;
-        change(status, |status| status.set_bytes((count * size) as u64))
+        set_elements(hold, status, datatype, count.into())
     })
 }
 
@@ -142,9 +151,7 @@ pub unsafe extern "C" fn MPI_Status_set_elements_x(
     count: MPI_Count,
 ) -> c_int {
     on_world("MPI_Status_set_elements_x", |hold| {
-        let size = hold.datatypes.get(datatype)?.size();
-        let count = self::count(count, "count")?;
-        change(status, |status| status.set_bytes((count * size) as u64))
+        set_elements(hold, status, datatype, count)
     })
 }
 

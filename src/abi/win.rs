@@ -158,6 +158,12 @@ pub unsafe extern "C" fn MPI_Win_shared_query(
     baseptr: *mut c_void,
 ) -> c_int {
     on_win("MPI_Win_shared_query", win, |hold, window| {
+        if window.flavor == Flavor::Dynamic {
+            fail!(
+                RmaFlavor,
+                "the window is a dynamic one: its members have no memory of their own in it"
+            );
+        }
         let rank = match rank {
             MPI_PROC_NULL => (0..window.comm.size())
                 .find(|&rank| window.part(rank).size > 0)

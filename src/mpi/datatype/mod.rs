@@ -254,6 +254,37 @@ impl Datatype {
         Some(leaves)
     }
 
+    /// How many bytes the first `leaves` predefined values of elements have: the inverse of [`Datatype::elements_in`]. `None`
+    /// if those are more than can be counted, or if there are none in the datatype.
+    pub fn bytes_of(&self, leaves: u64) -> Option<u64> {
+        if leaves == 0 {
+            return Some(0);
+        }
+        let (full, rest) = (leaves.checked_div(self.leaves)?, leaves % self.leaves);
+        full.checked_mul(self.size as u64)?.checked_add(self.bytes_in(rest))
+    }
+
+    /// As [`Datatype::bytes_of`], for fewer values than one element has.
+    fn bytes_in(&self, leaves: u64) -> u64 {
+        if leaves == 0 {
+            return 0;
+        }
+        if let Some(basic) = self.basic {
+            return basic.parts().map_or(0, |pair| pair.first as u64);
+        }
+        let (mut left, mut bytes) = (leaves, 0);
+        for (repeat, member) in &self.members {
+            let repeat = *repeat as u64;
+            let full = left.checked_div(member.leaves).unwrap_or(repeat).min(repeat);
+            bytes += full * member.size as u64;
+            left -= full * member.leaves;
+            if full < repeat {
+                return bytes + member.bytes_in(left);
+            }
+        }
+        bytes
+    }
+
     /// Calls `visit(value, count)` for the predefined values of one element in packing order, equal neighbours together.
     pub(crate) fn values(&self, visit: &mut dyn FnMut(&'static Basic, usize)) {
         if let Some(basic) = self.element {

@@ -197,6 +197,9 @@ proptest! {
         for position in 0..=bytes {
             prop_assert_eq!(model.datatype.elements_in(position as u64), ends.get(&position).copied());
         }
+        for (&position, &leaves) in &ends {
+            prop_assert_eq!(model.datatype.bytes_of(leaves), Some(position as u64));
+        }
     }
 
     #[test]

@@ -30,14 +30,15 @@ impl Representation {
         }
     }
 
-    /// The one of that name.
+    /// The one of that name, in small letters (MPI-4.1 §14.5) or, as MPICH takes it too, in capitals.
     pub fn of(name: &str) -> Option<Representation> {
         let all = [
             Representation::Native,
             Representation::Internal,
             Representation::External32,
         ];
-        all.into_iter().find(|representation| representation.name() == name)
+        all.into_iter()
+            .find(|representation| [representation.name(), &representation.name().to_uppercase()].contains(&name))
     }
 }
 
