@@ -28,6 +28,21 @@
 #define HAVE_MPI_OFFSET
 #define MPI_FILE_DEFINED
 
+/* The names of ROMIO's mpio.h, which MPICH's header included up to version 4. */
+#define MPIO_INCLUDE
+#define MPIO_USES_MPI_REQUEST
+#define MPIO_REQUEST_DEFINED
+#define MPIO_Request MPI_Request
+#define MPIO_REQUEST_NULL MPI_REQUEST_NULL
+#define MPIO_Wait MPI_Wait
+#define MPIO_Test MPI_Test
+#define PMPIO_Wait PMPI_Wait
+#define PMPIO_Test PMPI_Test
+#define HAVE_MPI_GREQUEST 1
+#define HAVE_MPI_INFO
+#define HAVE_MPI_DATAREP_FUNCTIONS
+#define HAVE_MPI_DARRAY_SUBARRAY
+
 /* Programs written for MPICH find the integer types of C99 here. */
 #if (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L) || (defined(__cplusplus) && __cplusplus >= 201103L)
 #include <stdint.h>
