@@ -371,14 +371,14 @@ fn alltoall(
 ) -> Result<Task> {
     let in_place = !comm.is_inter() && is_in_place(sendbuf);
     let send = if in_place { None } else { Some(send(hold)?) };
-    let same = send.as_ref().filter(|send| same_memory(send.address, recv.address));
-    if same.is_some_and(|send| !send.is_empty() && !recv.is_empty()) {
+    let ranks = comm.peers().size();
+    if send.as_ref().is_some_and(|send| same_blocks(send, &recv, ranks)) {
         return aliased();
     }
     if let Some(send) = send.as_ref().filter(|_| !comm.is_inter()) {
         own_block(hold, send.block_of(comm.rank).1, recv.block_of(comm.rank).1)?;
     }
-    hold.note(|| Gift::blocks(send.as_ref().unwrap_or(&recv), 0..comm.peers().size() as i32));
+    hold.note(|| Gift::blocks(send.as_ref().unwrap_or(&recv), 0..ranks as i32));
     Ok(Task::Alltoall(send, recv))
 }
 
@@ -393,9 +393,17 @@ fn own_block(hold: &Hold, sent: (usize, &Element), room: (usize, &Element)) -> R
     }
 }
 
+/// The buffer of a reduction, which has a type even if it has no elements.
+fn operands(hold: &Hold, buffer: Triple, name: &str) -> Result<Data> {
+    if buffer.2 == MPI_DATATYPE_NULL {
+        element(hold, buffer.2)?;
+    }
+    data(hold, buffer, name)
+}
+
 /// Arguments of a reduction whose result every rank gets.
 fn reduction(hold: &Hold, comm: &Comm, send: Triple, recvbuf: *mut c_void, op: MPI_Op) -> Result<Reduction> {
-    let recv = data(hold, (recvbuf, send.1, send.2), "recvbuf")?;
+    let recv = operands(hold, (recvbuf, send.1, send.2), "recvbuf")?;
     let op = find_op(hold, op)?.clone();
     op.check(&recv.element.datatype)?;
     let in_place = !comm.is_inter() && is_in_place(send.0);
@@ -430,7 +438,7 @@ fn reduce(hold: &Hold, comm: &Rc<Comm>, send: Triple, recvbuf: *mut c_void, op: 
 /// Arguments of a reduction at a rank where one buffer counts: one that only contributes, or the root
 /// that reduces the other group's operands.
 fn operand(hold: &Hold, buffer: Triple, op: MPI_Op, name: &str) -> Result<Reduction> {
-    let data = data(hold, buffer, name)?;
+    let data = operands(hold, buffer, name)?;
     let op = find_op(hold, op)?.clone();
     op.check(&data.element.datatype)?;
     Ok(Reduction {

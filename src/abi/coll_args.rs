@@ -27,10 +27,18 @@ pub fn element(state: &State, handle: MPI_Datatype) -> Result<Element> {
     Ok(Element { datatype, handle })
 }
 
+/// The datatype of `count` elements: nothing is of no type, as in MPICH.
+fn element_of(state: &State, handle: MPI_Datatype, count: usize) -> Result<Element> {
+    match handle {
+        MPI_DATATYPE_NULL if count == 0 => Ok(nothing().element),
+        _ => element(state, handle),
+    }
+}
+
 /// A checked buffer argument.
 pub fn data(state: &State, (address, count, datatype): Triple, name: &str) -> Result<Data> {
     let count = self::count(count, "count")?;
-    let element = element(state, datatype)?;
+    let element = element_of(state, datatype, count)?;
     check_address(
         address,
         count * element.datatype.size(),
@@ -146,7 +154,8 @@ pub fn each<C: Copy + Into<i64>, D: Copy + Into<i64>>(
     let handles = slice(datatypes, ranks as usize, side.types)?;
     let elements: Vec<Element> = handles
         .iter()
-        .map(|&handle| element(state, handle))
+        .zip(&counts)
+        .map(|(&handle, &count)| element_of(state, handle, count))
         .collect::<Result<_>>()?;
     // The displacements may be addresses, so a null address is MPI_BOTTOM here.
     check_address(address, 0, 0, side.buffer)?;
@@ -163,6 +172,18 @@ pub fn each<C: Copy + Into<i64>, D: Copy + Into<i64>>(
 /// Whether two buffers begin at one address. Two at MPI_BOTTOM do not: their datatypes hold the addresses.
 pub fn same_memory(send: *mut u8, recv: *mut u8) -> bool {
     send == recv && !send.is_null()
+}
+
+/// Whether a rank's block to send and the one to receive from it, both with data, begin at one address.
+pub fn same_blocks(send: &Blocks, recv: &Blocks, ranks: u32) -> bool {
+    let begins = |blocks: &Blocks, rank| {
+        let (shift, (count, element)) = blocks.block_of(rank);
+        (count * element.datatype.size() > 0).then(|| blocks.address.wrapping_offset(shift))
+    };
+    send.address == recv.address
+        && (0..ranks).any(|rank| {
+            begins(send, rank).is_some_and(|address| !address.is_null() && begins(recv, rank) == Some(address))
+        })
 }
 
 /// The error for one buffer that is given twice.

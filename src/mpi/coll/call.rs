@@ -543,9 +543,9 @@ pub fn in_pieces(signature: Signature, len: usize, near: usize) -> Signature {
     }
 }
 
-/// Bytes of a rank's block in a regular gather or scatter.
+/// Bytes of a rank's block in a regular gather or scatter. A root may gather less from itself than it has room for.
 fn block(own: Option<&Data>, blocks: Option<&Blocks>) -> Option<usize> {
-    own.map(Data::len).or_else(|| blocks?.block())
+    blocks.and_then(Blocks::block).or_else(|| own.map(Data::len))
 }
 
 /// Bytes of a rank's block in a gather or scatter whose length all ranks know: of a regular one, and of the only block that goes

@@ -238,7 +238,12 @@ pub fn gather(comm: &Rc<Comm>, root: Root, send: Option<&Data>, recv: Option<Blo
 
 /// `MPI_Gather`, which may go along a tree in an intracommunicator; otherwise as [`gather`].
 pub fn gather_regular(case: Case, comm: &Rc<Comm>, root: Root, send: Option<&Data>, recv: Option<Blocks>) -> Operation {
-    let block = send.map(Data::len).or_else(|| recv.as_ref()?.block()).unwrap_or(0);
+    // A root may gather less from itself than it has room for.
+    let block = recv
+        .as_ref()
+        .and_then(Blocks::block)
+        .or_else(|| send.map(Data::len))
+        .unwrap_or(0);
     let Root::Rank(rank) = root else {
         return gather(comm, root, send, recv);
     };

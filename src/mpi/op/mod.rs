@@ -127,17 +127,18 @@ impl Op {
     }
 
     /// `right = left op right` for `count` elements of `datatype`, whose handle is `handle`.
-    /// User functions run with the state released, because they may call MPI.
+    /// User functions run with the state released, because they may call MPI. The program may have freed the datatype since: then
+    /// it has another handle as long as they run.
     ///
     /// # Errors
-    /// As [`Op::check`].
+    /// As [`Op::check`]. `NoMem`: there is no handle left.
     ///
     /// # Safety
     /// `left` is readable and `right` writable for that many elements, and they do not overlap.
     pub unsafe fn reduce(
         &self,
         hold: &mut Hold,
-        datatype: &Datatype,
+        datatype: &Rc<Datatype>,
         handle: i32,
         left: *const u8,
         right: *mut u8,
@@ -149,9 +150,18 @@ impl Op {
             unsafe { kernel(left, right, count) };
             return Ok(());
         }
+        let has_it = |found: &Rc<Datatype>| Rc::ptr_eq(found, datatype);
+        let lives = datatype.contents().is_none() || hold.datatypes.get(handle).is_ok_and(has_it);
+        let handle = match lives {
+            true => handle,
+            false => hold.datatypes.insert(datatype.clone())?,
+        };
         // SAFETY: as above; the function is the program's.
         hold.released(|| unsafe { self.call_user(datatype.extent(), handle, left, right, count) });
-        Ok(())
+        match lives {
+            true => Ok(()),
+            false => hold.datatypes.remove(handle).map(drop),
+        }
     }
 
     /// `to = left op right`, as [`Op::reduce`] with both operands kept.
@@ -165,7 +175,7 @@ impl Op {
     pub unsafe fn reduce_apart(
         &self,
         hold: &mut Hold,
-        datatype: &Datatype,
+        datatype: &Rc<Datatype>,
         handle: i32,
         operands: (*const u8, *const u8),
         to: *mut u8,

@@ -16,7 +16,7 @@ pub const STRAY: u32 = 64;
 /// `Other`: that is so.
 #[cold]
 pub fn refuse_stray(hold: &Hold, context: u16, tag: i32) -> Result<()> {
-    let number = |tag: i32| tag as u32 % crate::mpi::coll::TAGS;
+    let number = |tag: i32| tag as u32 % (2 * crate::mpi::coll::TAGS);
     for (envelope, _) in hold.engine.unexpected.iter() {
         let theirs = envelope.tag();
         let same = envelope.context() == context && theirs < 0 && number(theirs) == number(tag);
