@@ -51,6 +51,19 @@ pub fn give_info(info: Info) -> Result<MPI_Info> {
     Object::Info.made(infos().insert(info))
 }
 
+/// Stores a new info object with these entries at `info`.
+///
+/// # Errors
+/// `Arg`: `info` is null. As [`give_info`] and [`Info::set`].
+pub fn answer(entries: &[(&str, &str)], info: *mut MPI_Info) -> Result<()> {
+    load(info, "info")?;
+    let mut answer = Info::default();
+    for (key, value) in entries {
+        answer.set(key.as_bytes(), value.as_bytes())?;
+    }
+    store(info, "info", give_info(answer)?)
+}
+
 /// Puts a value into the info object `handle` names.
 ///
 /// # Errors

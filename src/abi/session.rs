@@ -7,13 +7,13 @@
 use super::constants::*;
 use super::edge::*;
 use super::errhandler::{find, handle, raise, refer};
-use super::info::{give_info, hints};
+use super::info::{answer, hints};
 use super::init;
 use super::source::Source;
 use super::types::*;
 use crate::fail;
 use crate::mpi::errhandler::Target;
-use crate::mpi::info::{Info, MEMORY_KINDS};
+use crate::mpi::info::MEMORY_KINDS;
 use crate::mpi::session::{self, PSETS, Session};
 use crate::mpi::world::State;
 use std::ffi::{c_char, c_int};
@@ -159,15 +159,6 @@ pub unsafe extern "C" fn MPI_Session_get_nth_pset(
         }
         store(pset_len, "pset_len", name.len() as c_int + 1)
     })
-}
-
-fn answer(entries: &[(&str, &str)], info: *mut MPI_Info) -> Result<()> {
-    load(info, "info")?;
-    let mut answer = Info::default();
-    for (key, value) in entries {
-        answer.set(key.as_bytes(), value.as_bytes())?;
-    }
-    store(info, "info", give_info(answer)?)
 }
 
 /// What is known about a session. MPI-4.1 §11.3.3.

@@ -6,11 +6,10 @@
 
 use super::constants::*;
 use super::edge::*;
-use super::info::give_info;
+use super::info::answer;
 use super::types::*;
 use crate::fail;
 use crate::mpi::comm::hardware::{Here, Resource};
-use crate::mpi::info::Info;
 use std::ffi::{c_int, c_void};
 
 /// Profiling level: for tools to replace; does nothing (MPI-4.1 §15.2.2). C sees `int level, ...`.
@@ -30,16 +29,6 @@ pub unsafe extern "C" fn MPI_Abi_get_version(abi_major: *mut c_int, abi_minor: *
         store(abi_major, "abi_major", -1)?;
         store(abi_minor, "abi_minor", -1)
     })
-}
-
-/// An info object with these entries.
-fn answer(entries: &[(&str, &str)], info: *mut MPI_Info) -> Result<()> {
-    load(info, "info")?;
-    let mut answer = Info::default();
-    for (key, value) in entries {
-        answer.set(key.as_bytes(), value.as_bytes())?;
-    }
-    store(info, "info", give_info(answer)?)
 }
 
 /// Sizes of the types of the ABI (MPI-5.0 §20.3).

@@ -6,8 +6,6 @@ pub const ANY_SOURCE: i32 = -2;
 pub const ANY_TAG: i32 = -1;
 /// The rank that is nobody.
 pub const PROC_NULL: i32 = -1;
-/// Root of an intercommunicator collective, in the root's own group.
-pub const ROOT: i32 = -3;
 /// "Undefined" colours, counts and ranks.
 pub const UNDEFINED: i32 = -32766;
 

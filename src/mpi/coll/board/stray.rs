@@ -1,7 +1,7 @@
 //! Members of a communicator that are in another collective operation than this rank.
 
 use super::of;
-use crate::mpi::coll::signature;
+use crate::mpi::coll::{TAGS, signature};
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::world::Hold;
 use crate::shm::sync::Ordering;
@@ -10,13 +10,17 @@ use std::cell::Cell;
 /// Looks between two searches for a message of another collective operation.
 pub const STRAY: u32 = 64;
 
+/// What two messages of one call have in common: the number of its turn, and whether it is persistent.
+fn number(tag: i32) -> u32 {
+    tag as u32 % (2 * TAGS)
+}
+
 /// Finds out that a member is in another collective operation from the message it has sent.
 ///
 /// # Errors
 /// `Other`: that is so.
 #[cold]
 pub fn refuse_stray(hold: &Hold, context: u16, tag: i32) -> Result<()> {
-    let number = |tag: i32| tag as u32 % (2 * crate::mpi::coll::TAGS);
     for (envelope, _) in hold.engine.unexpected.iter() {
         let theirs = envelope.tag();
         let same = envelope.context() == context && theirs < 0 && number(theirs) == number(tag);
@@ -49,4 +53,22 @@ pub fn check_end(hold: &Hold) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mpi::coll::signature::{Call, Signature};
+
+    /// Persistent operations keep their number, which a nonblocking one gets 2^19 calls later.
+    #[test]
+    fn a_persistent_operation_is_another_call_than_the_nonblocking_one_of_its_number() {
+        let tag = |turn: u32, call| Signature::of(call).tag(turn as i32);
+        let (started, persistent) = (TAGS / 2 + 7, TAGS + TAGS / 2 + 7);
+        assert_eq!(number(tag(started, Call::Barrier)), number(tag(started, Call::Bcast)));
+        assert_ne!(
+            number(tag(started, Call::Barrier)),
+            number(tag(persistent, Call::Barrier))
+        );
+    }
 }
