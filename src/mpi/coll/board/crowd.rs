@@ -19,12 +19,16 @@ use std::cell::Cell;
 /// Times that a rank gives way before it looks at the queues in between.
 const TIMES: u32 = 2;
 
-/// The root that a rank waits for behind each barrier, as long as it does.
+/// The root that a rank waits for behind each barrier, as long as it does: in a blocking operation or in the first nonblocking one.
 #[derive(Debug, Default)]
 pub struct Lead {
     who: Cell<Option<usize>>,
     /// The turn of the last barrier.
     barrier: Cell<u64>,
+    /// That of the last one behind which this rank has started a nonblocking operation, and of the last one behind which it has
+    /// started one in which it is not the one that waits for a root.
+    started: Cell<u64>,
+    gave: Cell<u64>,
     /// The last turn in which each rank waited for all below it.
     chain: Cell<u64>,
 }
@@ -59,9 +63,17 @@ impl Boards {
     /// began to wait for it, and waits for others only later; behind a chain all have shown something.
     #[inline]
     fn lead(&self, hold: &Hold, turn: u64) -> Option<usize> {
-        let behind = self.lead.barrier.replace(turn) + 1;
-        if self.lead.who.get().is_some() && self.shown[behind as usize % SLOTS].get() >= behind {
-            self.lead.who.set(None);
+        let last = self.lead.barrier.replace(turn);
+        let behind = last + 1;
+        if self.lead.who.get().is_some() {
+            let waited = match behind == turn {
+                // No blocking operation came in between.
+                true => self.lead.started.get() == last,
+                false => self.shown[behind as usize % SLOTS].get() < behind,
+            };
+            if !waited || self.lead.gave.get() == last {
+                self.lead.who.set(None);
+            }
         }
         match self.lead.chain.get() == behind {
             true => self.below(hold),
@@ -90,6 +102,22 @@ impl Boards {
         let behind = !wait.done && wait.turn == self.lead.barrier.get() + 1;
         if behind && !self.shows(wait.turn) && hold.engine.channel.settings().board_lead != 0 {
             self.lead.who.set(Some(rank));
+        }
+    }
+
+    /// A nonblocking operation has begun in which this rank waits for the root `awaited` and has to wait, or gives something (`None`).
+    /// Persistent ones name no root: members may start them in different orders, so that they might wait for each other.
+    #[inline]
+    pub(super) fn has_started(&self, hold: &Hold, awaited: Option<(usize, bool)>) {
+        if !self.segment.oversubscribed() || hold.engine.channel.settings().board_lead == 0 {
+            return;
+        }
+        let barrier = self.lead.barrier.get();
+        let is_first = self.lead.started.replace(barrier) != barrier;
+        match awaited {
+            Some((root, true)) if is_first => self.lead.who.set(Some(root)),
+            Some(_) => {}
+            None => self.lead.gave.set(barrier),
         }
     }
 
@@ -184,6 +212,44 @@ mod tests {
                 assert_eq!(left(turn.number), leads == 0);
                 turn.finish(&hold);
                 moves::barrier(&mut hold, barrier).unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_root_in_a_nonblocking_operation_follows_it_unless_it_gives_something_itself() {
+        for leads in [1, 0] {
+            support::job(2, 1, &[("NEARMPI_BOARD_LEAD", leads)], false, |me, world| {
+                let mut hold = world.hold();
+                let comm = hold.world.clone();
+                take(
+                    &mut hold,
+                    &comm,
+                    Step {
+                        what: What::Barrier,
+                        ..ANY
+                    },
+                );
+                if me == 0 {
+                    return;
+                }
+                let boards = board::of(&hold, &comm).unwrap().clone();
+                let next = |between: u64| boards.lead(&hold, boards.lead.barrier.get() + 1 + between);
+                let start = |awaited| boards.has_started(&hold, awaited);
+                let root = (leads == 1).then_some(0);
+                start(Some((0, true)));
+                assert_eq!(next(0), root);
+                start(Some((0, false)));
+                assert_eq!(next(0), root, "what has come is no reason to go first");
+                assert_eq!(next(0), None, "nothing came in between");
+                start(Some((0, false)));
+                start(Some((0, true)));
+                assert_eq!(next(0), None, "only the first one counts");
+                for awaited in [Some((0, true)), None] {
+                    start(Some((0, true)));
+                    start(awaited);
+                    assert_eq!(next(0), root.filter(|_| awaited.is_some()), "it gave something");
+                }
             });
         }
     }

@@ -132,6 +132,10 @@ fn begin(hold: &mut Hold, plan: &Plan) -> Result<(RequestKey, Option<Started>)> 
         request: None,
     };
     let over = started.step(plan, hold).inspect_err(|_| started.give_up(plan, hold))?;
+    if let Some(Some(boards)) = comm.boards.get() {
+        let waits = !over && plan.context.is_none();
+        boards.has_started(hold, root_for(&plan.task, comm).map(|root| (root as usize, waits)));
+    }
     let key = hold.make_request(|| Request {
         done: over.then_some(Status::EMPTY),
         ..Request::new(Kind::Collective, Some(comm.clone()))
@@ -179,12 +183,24 @@ pub fn look(hold: &mut Hold) -> bool {
     moved
 }
 
+/// The root of `task` that this rank waits for and gives nothing.
+fn root_for(task: &Task, comm: &Comm) -> Option<u32> {
+    match task {
+        Task::Bcast(Root::Rank(root), _) | Task::Scatter(Root::Rank(root), ..) => {
+            Some(*root).filter(|&root| root != comm.rank)
+        }
+        _ => None,
+    }
+}
+
 /// The ranks that this one waits for in `task`; it may be among them.
 fn awaited(task: &Task, comm: &Comm) -> Range<u32> {
     let (me, all) = (comm.rank, 0..comm.size());
+    if let Some(root) = root_for(task, comm) {
+        return root..root + 1;
+    }
     match task {
-        Task::Bcast(Root::Rank(root), _) | Task::Scatter(Root::Rank(root), ..) if *root == me => 0..0,
-        Task::Bcast(Root::Rank(root), _) | Task::Scatter(Root::Rank(root), ..) => *root..root + 1,
+        Task::Bcast(..) | Task::Scatter(..) => 0..0,
         Task::Reduce(Root::Rank(root), _) | Task::Gather(Root::Rank(root), ..) if *root != me => 0..0,
         Task::Scan(..) => 0..me,
         _ => all,
