@@ -3,6 +3,8 @@
 #![no_main]
 #![allow(dead_code, missing_docs)]
 
+#[path = "../../src/bin/mpirun/allocation.rs"]
+mod allocation;
 #[path = "../../src/bin/mpirun/annex.rs"]
 mod annex;
 #[path = "../../src/bin/mpirun/arguments.rs"]
@@ -11,6 +13,14 @@ mod arguments;
 mod auto;
 #[path = "../../src/bin/mpirun/binding.rs"]
 mod binding;
+#[path = "../../src/bin/mpirun/count.rs"]
+mod count;
+#[path = "../../src/bin/mpirun/directives.rs"]
+mod directives;
+#[path = "../../src/bin/mpirun/hosts.rs"]
+mod hosts;
+#[path = "../../src/bin/mpirun/intel.rs"]
+mod intel;
 #[path = "../../src/bin/mpirun/options.rs"]
 mod options;
 #[path = "../../src/bin/mpirun/os.rs"]
@@ -33,6 +43,8 @@ mod supervise;
 mod top;
 #[path = "../../src/bin/mpirun/view.rs"]
 mod view;
+#[path = "../../src/bin/mpirun/words.rs"]
+mod words;
 
 use libfuzzer_sys::fuzz_target;
 use mpi::place::{map, matrix::Matrix, patterns, xml};
@@ -67,7 +79,11 @@ fuzz_target!(|input: &[u8]| {
                 .map(|word| OsStr::from_bytes(word).into())
                 .collect();
             let read = |_: &str| String::from_utf8(file.to_vec()).map_err(|why| why.to_string());
-            match arguments::parse(words, ":", &read, "box") {
+            let here = hosts::Here {
+                name: "box",
+                resolves: &|_| false,
+            };
+            match arguments::parse(words, ":", &read, &here) {
                 Ok(arguments::Request::Run(job)) => {
                     assert!(!job.apps.is_empty() && job.apps.iter().all(|app| !app.program.is_empty()));
                 }

@@ -76,7 +76,7 @@ fn number(option: &str, text: &str, word: &str) -> Result<usize, String> {
 }
 
 impl MapBy {
-    /// Takes the value of `-map-by` apart: `socket`, `core:PE=2`, `ppr:2:socket:PE=3`, `file:PATH`, with Open MPI's
+    /// Takes the value of `-map-by` apart: `socket`, `core:PE=2`, `:PE=2` (of slots), `ppr:2:socket:PE=3`, `file:PATH`, with Open MPI's
     /// other modifiers, which change nothing on one machine.
     ///
     /// # Errors
@@ -87,7 +87,10 @@ impl MapBy {
             return Ok(MapBy::File(path.to_string()));
         }
         let mut words = text.split([':', ',']);
-        let first = words.next().unwrap_or_default();
+        let first = match words.next() {
+            Some("") if text.starts_with(':') => "slot",
+            word => word.unwrap_or_default(),
+        };
         let pair = if first.eq_ignore_ascii_case("ppr") {
             (words.next(), words.next())
         } else {

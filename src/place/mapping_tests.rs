@@ -111,6 +111,13 @@ fn what_the_machine_has_not_got_is_said() {
 }
 
 #[test]
+fn modifiers_alone_are_of_slots() {
+    assert_eq!(MapBy::parse(":PE=2"), MapBy::parse("slot:PE=2"));
+    assert_eq!(MapBy::parse(":OVERSUBSCRIBE,SPAN"), MapBy::parse("slot"));
+    assert!(MapBy::parse(":").is_err() && MapBy::parse(":MOOD").is_err());
+}
+
+#[test]
 fn what_is_no_binding_is_refused() {
     for text in ["", "cor", "core:0", "core:x", "user:", "user:a", "user:1,,2"] {
         assert!(BindTo::parse(text).unwrap_err().contains("-bind-to"), "{text}");

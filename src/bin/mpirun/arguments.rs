@@ -2,8 +2,11 @@
 
 use crate::auto::Auto;
 use crate::binding::Binding;
-use crate::options::{Action, Opt, find, nearest};
+use crate::count::Soft;
+use crate::hosts::{self, Here};
+use crate::options::{Action, Opt, REFUSED, find, nearest};
 use crate::stall::Policy;
+use crate::{directives, words};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
@@ -27,8 +30,15 @@ pub enum Inherit {
 /// One program of the job.
 #[derive(Debug, PartialEq, Eq)]
 pub struct App {
-    /// `None`: one for each CPU.
+    /// `None`: as `count` settles it.
     pub count: Option<u32>,
+    /// Ranks for each machine.
+    pub per_host: Option<u32>,
+    /// Ranks that the hosts have room for.
+    pub slots: Option<u32>,
+    pub names_hosts: bool,
+    /// Numbers of ranks that will do.
+    pub soft: Option<Soft>,
     pub program: OsString,
     pub arguments: Vec<OsString>,
     /// Folders to look for the program in first, separated by colons.
@@ -49,6 +59,30 @@ pub struct Output {
     pub out: Option<String>,
     /// File for standard error.
     pub err: Option<String>,
+    /// Standard error goes where standard output goes.
+    pub merges: bool,
+}
+
+impl Output {
+    /// Sends all of it into files in `folder`, as Open MPI names them.
+    pub fn fill_folder(&mut self, folder: &str) {
+        let folder = folder.replace('%', "%%");
+        self.out = Some(format!("{folder}/1/rank.%r/stdout"));
+        self.err = Some(format!("{folder}/1/rank.%r/stderr"));
+    }
+}
+
+/// Who reads mpirun's standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    Rank(u32),
+    Nobody,
+}
+
+impl Default for Reader {
+    fn default() -> Reader {
+        Reader::Rank(0)
+    }
 }
 
 /// The whole job.
@@ -60,11 +94,13 @@ pub struct Job {
     /// `MPI_UNIVERSE_SIZE`, if programs are told one.
     pub universe: Option<u32>,
     pub output: Output,
+    pub reader: Reader,
     /// A rank that was killed gives its signal as exit code, without 128.
     pub bare_signals: bool,
     pub print_codes: bool,
     pub binding: Binding,
     pub place: Option<Auto>,
+    /// Seconds; 0 for no limit, whatever the environment says.
     pub timeout: Option<u64>,
     pub stall: Policy,
     /// The death of a rank is not the end of the job.
@@ -82,10 +118,25 @@ pub struct Job {
     pub notes: Vec<String>,
 }
 
-/// The most ranks of one job.
-const MOST: u32 = mpi::shm::layout::MAX_RANKS;
+impl Job {
+    /// What the command line sets a variable to, if it does: for all programs or for one.
+    pub fn given(&self, name: &str) -> Option<&str> {
+        let lists = self.apps.iter().map(|app| &app.env).chain([&self.env]);
+        let mut found = lists.filter_map(|list| list.iter().rev().find(|(key, _)| key == name));
+        found.next().map(|(_, value)| value.as_str())
+    }
 
-/// Takes the command line apart; `separator` stands between two programs. `read` reads a file; `host` is this machine's name.
+    /// What a variable says to mpirun itself: as the command line sets it, or else as mpirun found it.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let given = self.given(name).map(str::to_string);
+        given.or_else(|| std::env::var(name).ok())
+    }
+}
+
+/// The most ranks of one job.
+pub const MOST: u32 = mpi::shm::layout::MAX_RANKS;
+
+/// Takes the command line apart; `separator` stands between two programs. `read` reads a file; `here` is this machine.
 ///
 /// # Errors
 /// A sentence about the first argument that cannot be understood.
@@ -93,25 +144,22 @@ pub fn parse(
     arguments: Vec<OsString>,
     separator: &str,
     read: &dyn Fn(&str) -> Result<String, String>,
-    host: &str,
+    here: &Here,
 ) -> Result<Request, String> {
     let mut parser = Parser {
         job: Job::default(),
         read,
-        host,
+        here,
     };
     let mut rest = arguments;
     // A configuration file stands in place of the programs; it may not name another.
-    if let Some(at) = rest
-        .iter()
-        .position(|a| matches!(a.to_str(), Some("-configfile" | "--configfile" | "-app" | "--app")))
-    {
-        let before_program = options_end(&rest).is_none_or(|end| at < end);
-        if before_program {
-            let file = rest.get(at + 1).ok_or("-configfile needs a file")?;
-            let lines = config_lines(&read(&text(file)?)?)?;
-            rest.splice(at..at + 2, lines.into_iter().map(OsString::from));
-        }
+    if let Some((at, first)) = config_file(&rest) {
+        let (file, end) = match first {
+            Some(file) => (file, at + 1),
+            None => (text(rest.get(at + 1).ok_or("-configfile needs a file")?)?, at + 2),
+        };
+        let lines = words::programs(&read(&file)?)?;
+        rest.splice(at..end, lines.into_iter().map(OsString::from));
     }
     let mut segment = Vec::new();
     for word in rest.into_iter().chain([separator.into()]) {
@@ -130,7 +178,7 @@ pub fn parse(
 struct Parser<'a> {
     job: Job,
     read: &'a dyn Fn(&str) -> Result<String, String>,
-    host: &'a str,
+    here: &'a Here<'a>,
 }
 
 impl Parser<'_> {
@@ -142,6 +190,10 @@ impl Parser<'_> {
         }
         let mut app = App {
             count: None,
+            per_host: None,
+            slots: None,
+            names_hosts: false,
+            soft: None,
             program: OsString::new(),
             arguments: vec![],
             path: None,
@@ -157,6 +209,10 @@ impl Parser<'_> {
             let (opt, first) = recognise(&word)?;
             let mut values: Vec<String> = first.into_iter().collect();
             while values.len() < opt.needs() {
+                if let Some((name, value)) = values.first().filter(|_| opt.joins()).and_then(|v| v.split_once('=')) {
+                    values = vec![name.to_string(), value.to_string()];
+                    break;
+                }
                 let missing = || format!("{word} needs {}", opt.values.join(" and "));
                 values.push(text(&words.next().ok_or_else(missing)?)?);
             }
@@ -183,10 +239,10 @@ impl Parser<'_> {
                 .collect::<Vec<_>>()
         };
         match opt.action {
-            Action::Count => {
-                let count = value().parse().ok().filter(|n| (1..=MOST).contains(n));
-                app.count = Some(count.ok_or_else(|| format!("{word} {}: not a number from 1 to {MOST}", values[0]))?);
-            }
+            Action::Count => app.count = Some(ranks(word, &values[0])?),
+            Action::PerHost => app.per_host = Some(ranks(word, &values[0])?),
+            Action::OnePerHost => app.per_host = Some(1),
+            Action::Soft => app.soft = Some(Soft::parse(&values[0])?),
             Action::Universe => {
                 let count = match values[0].to_ascii_lowercase().as_str() {
                     "system" => Some(mpi::sys::cpu::allowed(0) as u32),
@@ -203,11 +259,16 @@ impl Parser<'_> {
             }
             Action::Folder => app.folder = Some(PathBuf::from(value())),
             Action::ConfigFile => return Err(format!("{word} cannot stand here")),
-            Action::Hosts => value().split(',').try_for_each(|name| check_host(name, self.host))?,
-            Action::HostFile => check_hosts(&(self.read)(&values[0])?, self.host)?,
+            Action::Hosts | Action::HostFile => {
+                app.names_hosts = true;
+                app.slots = match opt.action {
+                    Action::Hosts => hosts::list(&values[0], self.here)?,
+                    _ => hosts::file(&(self.read)(&values[0])?, self.here)?,
+                };
+            }
             Action::Preload => self.job.preload = true,
             Action::SharedHeap => self.job.shared_heap = true,
-            Action::Timeout => self.job.timeout = Some(seconds(word, &values[0])?),
+            Action::Timeout => self.job.timeout = Some(limit(word, &values[0])?),
             Action::Stall => self.job.stall = Policy::parse(&values[0])?,
             Action::KeepGoing => self.job.keep_going = true,
             Action::Backtrace => self.job.env.push(setting("NEARMPI_BACKTRACE", "1")?),
@@ -225,10 +286,15 @@ impl Parser<'_> {
             Action::Timestamp => self.job.output.has_time = true,
             Action::OutFile => self.job.output.out = Some(value()),
             Action::ErrFile => self.job.output.err = Some(value()),
-            Action::OutputFolder => {
-                let folder = value().replace('%', "%%");
-                self.job.output.out = Some(format!("{folder}/1/rank.%r/stdout"));
-                self.job.output.err = Some(format!("{folder}/1/rank.%r/stderr"));
+            Action::OutputFolder => self.job.output.fill_folder(&values[0]),
+            Action::Directives => directives::output(&values[0], &mut self.job.output)?,
+            Action::Merge => self.job.output.merges = true,
+            Action::Reader => {
+                self.job.reader = match values[0].parse() {
+                    Ok(rank) => Reader::Rank(rank),
+                    Err(_) if values[0] == "none" => Reader::Nobody,
+                    Err(_) => return Err(format!("{word} {}: one rank can read, or none", values[0])),
+                }
             }
             Action::HangAfter => self.job.hang_after = Some(seconds(word, &values[0])?),
             Action::Top => drop(self.job.top.get_or_insert(1)),
@@ -241,12 +307,33 @@ impl Parser<'_> {
             Action::GlobalEnvOnly => self.job.inherit = Some(Inherit::Only(names())),
             Action::GlobalEnvNone => self.job.inherit = Some(Inherit::Only(vec![])),
             Action::GlobalEnvAll => self.job.inherit = Some(Inherit::All),
-            Action::Export => match value().split_once('=') {
-                Some((name, text)) => self.job.env.push(setting(name, text)?),
-                None => {
-                    if let Ok(text) = std::env::var(&values[0]) {
-                        self.job.env.push(setting(&values[0], &text)?);
-                    }
+            Action::Export => self.export(&values[0])?,
+            Action::Tune => {
+                // Intel MPI's are no text; those of Open MPI may set variables for the program.
+                let text = (self.read)(&values[0]).unwrap_or_default();
+                let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+                let listed: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+                for pair in listed.windows(2).filter(|pair| matches!(pair[0], "-x" | "--x")) {
+                    self.export(pair[1])?;
+                }
+                self.ignored(word, values);
+            }
+            Action::Gpus => match values[0].as_str() {
+                "auto" | "0" => self.ignored(word, values),
+                number => {
+                    return Err(format!(
+                        "{word} {number}: mpirun gives out no GPUs; a program may choose its own by MPI_LOCALRANKID"
+                    ));
+                }
+            },
+            Action::ErrorHandler => match values[0].to_ascii_lowercase().trim_start_matches("mpi_errors_") {
+                // Either ends the job.
+                "are_fatal" | "abort" => self.ignored(word, values),
+                _ => {
+                    return Err(format!(
+                        "{word} {}: only mpi_errors_are_fatal and mpi_errors_abort can be had without MPI_Comm_set_errhandler",
+                        values[0]
+                    ));
                 }
             },
             Action::Prepend => self.job.output.tag = "[%r] ".into(),
@@ -261,6 +348,7 @@ impl Parser<'_> {
             | Action::RankMap
             | Action::MemBind
             | Action::ReportMemory
+            | Action::RankFile
             | Action::ReportBindings => {
                 let value = values.first().map_or("", String::as_str);
                 self.job.binding.take(opt.action, value)?;
@@ -271,24 +359,47 @@ impl Parser<'_> {
             }
             Action::Help => return Ok(Some(Request::Help)),
             Action::Version => return Ok(Some(Request::Version)),
-            Action::Ignore => self
-                .job
-                .notes
-                .push(format!("{word} {}: no effect here", values.join(" "))),
+            Action::Ignore => self.ignored(word, values),
         }
         Ok(None)
     }
+
+    /// Sets a variable for all programs, or passes on what it is.
+    fn export(&mut self, word: &str) -> Result<(), String> {
+        match word.split_once('=') {
+            Some((name, text)) => self.job.env.push(setting(name, text)?),
+            None => {
+                if let Ok(text) = std::env::var(word) {
+                    self.job.env.push(setting(word, &text)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ignored(&mut self, word: &str, values: &[String]) {
+        self.job
+            .notes
+            .push(format!("{word} {}: no effect here", values.join(" ")));
+    }
 }
 
-/// Where the first program's options end, for finding `-configfile` before it.
-fn options_end(words: &[OsString]) -> Option<usize> {
+/// Where a configuration file is named before the first program, and the file, if it stands in the same word.
+fn config_file(words: &[OsString]) -> Option<(usize, Option<String>)> {
     let mut at = 0;
-    while let Some(word) = words.get(at) {
-        if !is_option(word) || word == "--" {
-            return Some(at);
+    while let Some(word) = words.get(at).filter(|word| is_option(word) && *word != "--") {
+        let (opt, first) = recognise(&word.to_string_lossy()).ok()?;
+        if opt.action == Action::ConfigFile {
+            return Some((at, first));
         }
-        let taken =
-            recognise(&word.to_string_lossy()).map_or(0, |(opt, first)| opt.needs().saturating_sub(first.iter().len()));
+        let mut taken = opt.needs() - usize::from(first.is_some()).min(opt.needs());
+        let value = first
+            .as_ref()
+            .map(OsStr::new)
+            .or(words.get(at + 1).map(OsString::as_os_str));
+        if opt.joins() && value.is_some_and(|value| value.as_encoded_bytes().contains(&b'=')) {
+            taken -= 1;
+        }
         at += 1 + taken;
     }
     None
@@ -314,18 +425,39 @@ fn recognise(word: &str) -> Result<(&'static Opt, Option<String>), String> {
     if let Some(opt) = find(bare) {
         return Ok((opt, None));
     }
+    let name = bare.split('=').next().unwrap_or(bare);
+    if let Some((_, why)) = REFUSED.iter().find(|(names, _)| names.contains(&name)) {
+        return Err(format!("{word}: {why}"));
+    }
     if let Some((name, value)) = bare.split_once('=')
         && let Some(opt) = find(name).filter(|o| !o.values.is_empty())
     {
         return Ok((opt, Some(value.to_string())));
     }
-    Err(match nearest(bare.split('=').next().unwrap_or(bare)) {
+    Err(match nearest(name) {
         Some(known) => format!("unknown option {word}: did you mean -{known}?"),
         None => format!("unknown option {word} (mpirun --help lists all)"),
     })
 }
 
-/// A time limit.
+/// A number of ranks.
+fn ranks(word: &str, text: &str) -> Result<u32, String> {
+    let count = text.parse().ok().filter(|n| (1..=MOST).contains(n));
+    count.ok_or_else(|| format!("{word} {text}: not a number from 1 to {MOST}"))
+}
+
+/// A time limit; 0, as anything below, for none.
+///
+/// # Errors
+/// Anything but a whole number of seconds.
+pub fn limit(word: &str, text: &str) -> Result<u64, String> {
+    match text.trim().parse::<i64>() {
+        Ok(..=0) => Ok(0),
+        _ => seconds(word, text),
+    }
+}
+
+/// A time.
 ///
 /// # Errors
 /// Anything but a whole number of seconds above 0.
@@ -345,202 +477,6 @@ fn setting(name: &str, value: &str) -> Result<(String, String), String> {
     }
 }
 
-fn check_host(entry: &str, host: &str) -> Result<(), String> {
-    let entry = entry.trim();
-    let name = match entry.strip_prefix("::1") {
-        Some(_) => "::1",
-        None => entry.split(':').next().unwrap_or_default(),
-    };
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_string();
-    let here = matches!(name, "localhost" | "127.0.0.1" | "::1") || (!name.is_empty() && short(name) == short(host));
-    match here {
-        true => Ok(()),
-        false => Err(format!(
-            "host {name:?} is not this machine ({host}): nearmpi runs on one machine"
-        )),
-    }
-}
-
-fn check_hosts(text: &str, host: &str) -> Result<(), String> {
-    let entries = text
-        .lines()
-        .filter_map(|line| line.split('#').next()?.split_whitespace().next());
-    entries.into_iter().try_for_each(|entry| check_host(entry, host))
-}
-
-/// The words of a configuration file, programs separated by `:`.
-fn config_lines(text: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    for line in text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-    {
-        if !words.is_empty() {
-            words.push(":".to_string());
-        }
-        words.extend(split(line)?);
-    }
-    Ok(words)
-}
-
-/// The words of a line as a shell sees them: quotes and backslashes, nothing more.
-fn split(line: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        match (quote, letter) {
-            (Some(q), l) if l == q => quote = None,
-            (Some('\''), l) => word.get_or_insert_default().push(l),
-            (_, '\\') => word.get_or_insert_default().extend(letters.next()),
-            (None, '\'' | '"') => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            (None, l) if l.is_whitespace() => words.extend(word.take()),
-            (_, l) => word.get_or_insert_default().push(l),
-        }
-    }
-    words.extend(word);
-    match quote {
-        Some(_) => Err(format!("a quote is not closed: {line}")),
-        None => Ok(words),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parsed(line: &str) -> Result<Request, String> {
-        let read = |name: &str| match name {
-            "conf" => Ok("# programs\n-n 2 ./a 'x y'\n\n-n 1 -env K v ./b\n".to_string()),
-            "hosts" => Ok("localhost slots=4 # here\n\nbox:2\n".to_string()),
-            "far" => Ok("faraway\n".to_string()),
-            other => Err(format!("{other}: no such file")),
-        };
-        let words = split(line).unwrap().into_iter().map(OsString::from).collect();
-        parse(words, ":", &read, "box.example.org")
-    }
-
-    fn job(line: &str) -> Job {
-        match parsed(line) {
-            Ok(Request::Run(job)) => *job,
-            other => panic!("{line}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn dashes_and_equal_signs() {
-        for line in ["-n 3 a -n b", "--np 3 a -n b", "-c=3 a -n b", "--n=3 -- a -n b"] {
-            let job = job(line);
-            assert_eq!(
-                (job.apps[0].count, job.apps[0].program.to_str().unwrap()),
-                (Some(3), "a"),
-                "{line}"
-            );
-            assert_eq!(job.apps[0].arguments, ["-n", "b"], "{line}");
-        }
-        assert_eq!(job("a").apps[0].count, None);
-    }
-
-    #[test]
-    fn several_programs_have_their_own_options() {
-        let job = job("-genv G 1 -n 1 -wdir /x a : -n 2 -env K v b c : d");
-        assert_eq!(job.apps.len(), 3);
-        assert_eq!(job.apps[0].folder.as_deref(), Some("/x".as_ref()));
-        assert_eq!(job.apps[1].env, [("K".to_string(), "v".to_string())]);
-        assert_eq!(job.apps[2].folder, None);
-        assert_eq!(job.env, [("G".to_string(), "1".to_string())]);
-    }
-
-    #[test]
-    fn a_configuration_file_gives_programs() {
-        let job = job("-l -configfile conf");
-        assert_eq!(job.output.tag, "[%r] ");
-        assert_eq!((job.apps[0].count, job.apps[1].count), (Some(2), Some(1)));
-        assert_eq!(job.apps[0].arguments, ["x y"]);
-        assert!(parsed("-configfile nosuch").is_err());
-        assert!(parsed("-configfile").is_err());
-    }
-
-    #[test]
-    fn output_goes_where_it_is_sent() {
-        let output = job("--output-filename a%b --timestamp-output -prepend-pattern %r@%h: a").output;
-        assert_eq!(output.out.as_deref(), Some("a%%b/1/rank.%r/stdout"));
-        assert_eq!(output.err.as_deref(), Some("a%%b/1/rank.%r/stderr"));
-        assert!(output.has_time && output.tag == "%r@%h:");
-    }
-
-    #[test]
-    fn arguments_need_not_be_text() {
-        use std::os::unix::ffi::OsStringExt;
-        let odd = || OsString::from_vec(vec![b'x', 0xff]);
-        let read = |_: &str| Err(String::new());
-        let words = |first: &str| vec![first.into(), odd(), odd()];
-        let Ok(Request::Run(job)) = parse(words("-l"), ":", &read, "box") else {
-            panic!("not understood")
-        };
-        assert_eq!(
-            (&job.apps[0].program, &job.apps[0].arguments[..]),
-            (&odd(), &[odd()][..])
-        );
-        assert!(
-            parse(words("-wdir"), ":", &read, "box")
-                .unwrap_err()
-                .contains("not text")
-        );
-    }
-
-    #[test]
-    fn hosts_are_this_machine() {
-        job("-host localhost,box:4 -f hosts -n 1 a");
-        job("-hosts box.example.org a");
-        assert!(parsed("-hosts localhost,faraway a").unwrap_err().contains("faraway"));
-        assert!(parsed("-machinefile far a").unwrap_err().contains("one machine"));
-    }
-
-    #[test]
-    fn mistakes_are_explained() {
-        for (line, word) in [
-            ("-wdri /x a", "did you mean -wdir"),
-            ("-n", "needs COUNT"),
-            ("-n 0 a", "not a number"),
-            ("-n x a", "not a number"),
-            ("-usize many a", "INFINITE"),
-            ("-n 99999999999 a", "not a number"),
-            ("-n 2", "no program"),
-            ("", "no program"),
-            ("-env A=B c a", "cannot be the name"),
-            ("-timeout soon a", "seconds"),
-            ("-exit-codes windows a", "hydra"),
-            ("-bind-to mars a", "mars"),
-            ("-map-by ppr:x:socket a", "ppr:x:socket"),
-            ("-rank-by mood a", "mood"),
-            ("-membind mars:0 a", "mars:0"),
-            ("-membind bind: a", "no nodes"),
-            ("-membind interleave:0,4095 a", "no NUMA node 4095"),
-            ("-place well a", "not auto"),
-            ("-cpu-set 3-1 a", "3-1"),
-        ] {
-            let sentence = parsed(line).unwrap_err();
-            assert!(sentence.contains(word), "{line}: {sentence}");
-        }
-        assert_eq!(parsed("-n 2 -help"), Ok(Request::Help));
-        assert_eq!(parsed("--version"), Ok(Request::Version));
-    }
-
-    #[test]
-    fn other_launchers_options_are_noted() {
-        assert_eq!(job("-usize 12 a").universe, Some(12));
-        assert_eq!(
-            (job("-usize infinite a").universe, job("a").universe),
-            (Some(MOST), None)
-        );
-        let job = job("--mca btl self --oversubscribe -topolib hwloc -n 1 a");
-        assert_eq!(job.notes.len(), 3);
-        assert_eq!(job.apps[0].program, "a");
-    }
-}
+#[path = "arguments_tests.rs"]
+pub mod tests;

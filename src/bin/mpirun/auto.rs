@@ -70,8 +70,7 @@ pub fn place(job: &mut Job, words: &[OsString]) -> Result<(), Failure> {
 
 /// The CPUs of each rank.
 fn sets(job: &Job, auto: Auto, words: &[OsString]) -> Result<Vec<CpuSet>, String> {
-    let allowed = mpi::sys::cpu::allowed(0) as u32;
-    let ranks: u32 = job.apps.iter().map(|app| app.count.unwrap_or(allowed)).sum();
+    let ranks: u32 = job.apps.iter().filter_map(|app| app.count).sum();
     let machine = job.binding.machine()?.0;
     let cores = machine.places(false).len();
     let weights = Weights::new(&machine, ranks as usize > cores);
@@ -99,7 +98,7 @@ fn sets(job: &Job, auto: Auto, words: &[OsString]) -> Result<Vec<CpuSet>, String
         }
     };
     let planner = Planner::new(&machine, &weights, &matrix)?;
-    let (placed, by) = planner.placed(Method::Best, std::env::var("NEARMPI_SCOTCH").ok().as_deref())?;
+    let (placed, by) = planner.placed(Method::Best, job.variable("NEARMPI_SCOTCH").as_deref())?;
     let cost = |policy| planner.report(&planner.sets(policy, &placed)).cost;
     let (mine, dealt) = (cost(Policy::Placed), cost(Policy::RrBound));
     let ratio = if mine > 0.0 { dealt / mine } else { 1.0 };

@@ -1,6 +1,8 @@
 //! Where ranks run: what the command line says about it, worked out on this machine, and the report of it.
 
+use crate::allocation::Lookup;
 use crate::options::Action;
+use crate::{directives, intel};
 use mpi::place::machine::{Kind, Machine};
 use mpi::place::mapping::{self, BindTo, MapBy, Wish};
 use mpi::sys::cpu;
@@ -21,6 +23,10 @@ pub struct Binding {
     pub ranks: bool,
     /// Say at the end on which NUMA nodes the ranks' memory lies.
     pub memory: bool,
+    /// The library that describes the machine, where the environment names one.
+    library: Option<String>,
+    /// The variable that says what the ranks are bound to, with its value.
+    source: Option<String>,
 }
 
 /// What came of it.
@@ -42,17 +48,19 @@ impl Binding {
     pub fn take(&mut self, action: Action, value: &str) -> Result<(), String> {
         match action {
             Action::BindTo => self.wish.bind = Some(BindTo::parse(value)?),
-            Action::MapBy => self.wish.map = Some(MapBy::parse(value)?),
+            Action::MapBy => {
+                // Words about the mapping alone leave it as it is.
+                let map = MapBy::parse(value)?;
+                let as_usual = value.starts_with(':') && matches!(map, MapBy::Objects { cores: 1, .. });
+                self.wish.map = Some(map).filter(|_| !as_usual).or(self.wish.map.take());
+            }
+            Action::RankFile => self.wish.map = Some(MapBy::File(value.to_string())),
             Action::RankBy => self.wish.rank = Some(mapping::rank_by(value)?),
             Action::CpuSet => {
                 let set = CpuSet::parse(value).map_err(|why| format!("-cpu-set {value}: {why}"))?;
                 self.wish.cpus = Some(Some(set).filter(|set| !set.is_empty()).ok_or("-cpu-set needs a CPU")?);
             }
-            Action::Display => {
-                self.report |= value
-                    .split(',')
-                    .any(|what| what.starts_with("bind") || what.starts_with("map"))
-            }
+            Action::Display => self.report |= directives::shows_places(value)?,
             Action::RankMap => self.ranks = true,
             Action::MemBind => {
                 let wrong = |why| format!("-membind {value}: {why}");
@@ -64,12 +72,12 @@ impl Binding {
         Ok(())
     }
 
-    /// Takes what the environment says where the command line is silent: Hydra's variables, and `NEARMPI_NUMA=0`,
-    /// under which nobody is bound.
+    /// Takes what the environment says where the command line is silent: Hydra's variables, Intel MPI's, and
+    /// `NEARMPI_NUMA=0`, under which nobody is bound. Returns what has no effect.
     ///
     /// # Errors
     /// A sentence with the value.
-    pub fn read_environment(&mut self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+    pub fn read_environment(&mut self, lookup: Lookup) -> Result<Vec<String>, String> {
         let of = |name: &str| lookup(name).filter(|value| !value.is_empty());
         if let (None, Some(value)) = (&self.wish.bind, of("HYDRA_BINDING")) {
             self.take(Action::BindTo, &value)
@@ -84,10 +92,20 @@ impl Binding {
                 .map_err(|why| format!("HYDRA_MEMBIND: {why}"))?;
         }
         self.report |= of("HYDRA_TOPO_DEBUG").is_some_and(|value| value != "0");
+        let pinning = intel::pinning(lookup);
+        if let Some((name, bind)) = pinning.bind
+            && self.wish == Wish::default()
+        {
+            let source = format!("{name}={}", lookup(name).unwrap_or_default());
+            self.take(Action::BindTo, &bind)
+                .map_err(|why| format!("{source}: {why}"))?;
+            self.source = Some(source);
+        }
         if self.wish == Wish::default() && lookup("NEARMPI_NUMA").as_deref() == Some("0") {
             self.wish.bind = Some(BindTo::None);
         }
-        Ok(())
+        self.library = lookup("NEARMPI_HWLOC");
+        Ok(pinning.ignored)
     }
 
     /// The machine: hwloc is asked only where an option names its objects, for it takes its time.
@@ -97,10 +115,9 @@ impl Binding {
     pub fn machine(&self) -> Result<(Machine, Option<String>), String> {
         let simple = self.wish.map.is_none() && self.wish.rank.is_none();
         let simple = simple && !matches!(self.wish.bind, Some(BindTo::Objects { .. }));
-        let library = std::env::var("NEARMPI_HWLOC").ok();
         let (machine, notice) = match simple {
             true => (Machine::from_sys(Path::new(SYS))?, None),
-            false => Machine::host(library.as_deref())?,
+            false => Machine::host(self.library.as_deref())?,
         };
         let mine = cpu::mask(0);
         Ok((
@@ -132,7 +149,12 @@ impl Binding {
     pub fn places(&self, ranks: usize, allowed: usize) -> Result<Places, String> {
         let (machine, notice) = self.machine()?;
         let read = |name: &str| std::fs::read_to_string(name).map_err(|why| format!("{name}: {why}"));
-        let sets = mapping::assign(&self.wish, &machine, ranks, ranks <= allowed, &read)?;
+        let sets = mapping::assign(&self.wish, &machine, ranks, ranks <= allowed, &read);
+        let sets = sets.map_err(|why| {
+            self.source
+                .as_ref()
+                .map_or(why.clone(), |source| format!("{source}: {why}"))
+        })?;
         let bound = sets.iter().any(|set| !set.is_empty());
         let own_cpus = if bound {
             mapping::own_cpus(&sets, &machine.cpus())

@@ -4,10 +4,11 @@
 //! |---|---|
 //! | `options` | the table of options, the help; `man` makes the man page of it |
 //! | `completion` | what makes shells complete them |
-//! | `arguments` | from the command line to a job |
+//! | `arguments` | from the command line to a job; `words` takes lines apart, `directives` Open MPI's lists, `hosts` lists of hosts |
+//! | `count` | how many ranks each program has; `allocation` knows what a batch system has given |
 //! | `annex` | more ranks for a job that runs (MPI_Comm_spawn) |
 //! | `auto` | ranks placed by who talks to whom |
-//! | `binding` | which CPUs each rank gets |
+//! | `binding` | which CPUs each rank gets; `intel` reads Intel MPI's variables |
 //! | `start` | the ranks' surroundings, descriptors and places |
 //! | `supervise` | the loop from start to end: signals, deaths, time limit |
 //! | `stall` | noticing that ranks wait for each other |
@@ -18,11 +19,16 @@
 //! | `server` | PMI-1 for programs of other MPI libraries |
 //! | `output` | tagged output |
 //! | `os` | system calls that the standard library lacks |
+mod allocation;
 mod annex;
 mod arguments;
 mod auto;
 mod binding;
 mod completion;
+mod count;
+mod directives;
+mod hosts;
+mod intel;
 #[cfg(test)]
 mod man;
 mod options;
@@ -36,9 +42,11 @@ mod start;
 mod supervise;
 mod top;
 mod view;
+mod words;
 
 use annex::Host;
 use arguments::{Job, Request};
+use hosts::Here;
 use mpi::launch::spawn::SEPARATOR;
 use mpi::shm::segment::annex::Outcome;
 use start::Failure;
@@ -61,7 +69,11 @@ fn run() -> Result<i32, Failure> {
     let separator = if host_job.is_some() { SEPARATOR } else { ":" };
     let read = |name: &str| std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}"));
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match arguments::parse(words.clone(), separator, &read, host.trim()).map_err(Failure::new)? {
+    let here = Here {
+        name: host.trim(),
+        resolves: &hosts::resolves_here,
+    };
+    match arguments::parse(words.clone(), separator, &read, &here).map_err(Failure::new)? {
         Request::Help => print!("{}", options::help()),
         Request::Version => println!("mpirun (nearmpi) {}", env!("CARGO_PKG_VERSION")),
         Request::Completion(shell) => match completion::script(&shell) {
@@ -94,13 +106,12 @@ fn extend(job: &Job, host: &Host) -> Result<i32, Failure> {
 
 fn launch(mut job: Job, words: &[OsString]) -> Result<i32, Failure> {
     if job.timeout.is_none()
-        && let Ok(text) = std::env::var("MPIEXEC_TIMEOUT")
+        && let Some(text) = job.variable("MPIEXEC_TIMEOUT").filter(|text| !text.trim().is_empty())
     {
-        job.timeout = Some(arguments::seconds("MPIEXEC_TIMEOUT", &text).map_err(Failure::new)?);
+        job.timeout = Some(arguments::limit("MPIEXEC_TIMEOUT", &text).map_err(Failure::new)?);
     }
-    job.binding
-        .read_environment(&|name| std::env::var(name).ok())
-        .map_err(Failure::new)?;
+    job.timeout = job.timeout.filter(|seconds| *seconds > 0);
+    prepare(&mut job).map_err(Failure::new)?;
     if let Some(seconds) = job.hang_after {
         job.stall = job.stall.after(seconds);
     }
@@ -109,6 +120,22 @@ fn launch(mut job: Job, words: &[OsString]) -> Result<i32, Failure> {
         job.notes.iter().for_each(|note| eprintln!("mpirun: {note}"));
     }
     run_to_the_end(&job, None)
+}
+
+/// Completes `job` by what the environment and the machine say.
+fn prepare(job: &mut Job) -> Result<(), String> {
+    let mut binding = std::mem::take(&mut job.binding);
+    let ignored = binding.read_environment(&|name| job.variable(name));
+    job.binding = binding;
+    job.notes
+        .extend(ignored?.iter().map(|what| format!("{what}: no effect here")));
+    let cpus = mpi::sys::cpu::allowed(0) as u32;
+    let read = |name: &str| std::fs::read_to_string(name).ok();
+    let outside = count::Outside::look(&|name| job.variable(name), &read);
+    if let Some(warning) = count::settle(job, cpus, &outside)? {
+        eprintln!("mpirun: {warning}");
+    }
+    Ok(())
 }
 
 fn run_to_the_end(job: &Job, host: Option<&Host>) -> Result<i32, Failure> {

@@ -30,9 +30,39 @@ That of the first rank that failed, 128 plus the signal if it was killed by one,
 86 when all ranks waited for each other, 124 when the time limit was reached, 126 and 127 when a program cannot be run
 or is not there, 1 for mistakes in the command line and for a job whose shared memory was damaged.
 .SH ENVIRONMENT
+mpirun looks for these first among what \-x, \-genv and \-env set, then in its own environment. Options count more.
 .TP
 .B MPIEXEC_TIMEOUT
-As \-timeout.
+As \-timeout; 0 and what is negative or empty is no limit.
+.TP
+.B HYDRA_BINDING, HYDRA_MAPPING, HYDRA_MEMBIND
+As \-bind\-to, \-map\-by and \-membind.
+.TP
+.B HYDRA_TOPO_DEBUG
+As \-report\-bindings, unless it is 0.
+.TP
+.B I_MPI_PIN, I_MPI_PIN_DOMAIN, I_MPI_PIN_PROCESSOR_LIST
+Intel MPI's: I_MPI_PIN=0 is as \-bind\-to none; the domains core, socket, numa, cache2 and cache3 as \-bind\-to with these; a
+list of numbers as \-bind\-to user:LIST. Other values have no effect, and are noted under \-v.
+.TP
+.B I_MPI_PERHOST
+A number is as \-N.
+.TP
+.B NEARMPI_NUMA
+0: ranks are not bound where no option says so, and all of the job's memory lies where rank 0 runs.
+.TP
+.B NEARMPI_HWLOC
+The library that describes the machine in place of the system's libhwloc; none: /sys alone describes it.
+.TP
+.B NEARMPI_SCOTCH
+The library that \-place auto asks in place of the system's libscotch; none: our own method does without.
+.TP
+.B NEARMPI_SHARED_HEAP, NEARMPI_PROFILE
+As \-shared\-heap (with 1) and \-profile (with a folder).
+.TP
+.B SLURM_NTASKS, SLURM_NPROCS, SLURM_TASKS_PER_NODE, PBS_NP, PBS_NODEFILE, LSB_DJOB_NUMPROC, LSB_MCPU_HOSTS, NSLOTS
+In a job of Slurm, PBS, LSF or Grid Engine: how many ranks there are where no option says so. If the job has several
+machines, mpirun says that all ranks start on this one, unless \-n or \-host is given.
 .PP
 Ranks find PMI_RANK, PMI_SIZE, MPI_LOCALRANKID and MPI_LOCALNRANKS in their environment. Programs linked with MPICH or
 Intel MPI run on their own libraries: mpirun answers PMI-1 on PMI_FD.

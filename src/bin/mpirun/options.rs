@@ -30,6 +30,9 @@ impl Family {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Count,
+    PerHost,
+    OnePerHost,
+    Soft,
     Universe,
     Folder,
     ConfigFile,
@@ -51,6 +54,13 @@ pub enum Action {
     OutFile,
     ErrFile,
     OutputFolder,
+    Directives,
+    Merge,
+    Reader,
+    Tune,
+    Gpus,
+    ErrorHandler,
+    RankFile,
     Top,
     TopEvery,
     Env,
@@ -117,13 +127,16 @@ use Family::*;
 /// The table.
 #[rustfmt::skip]
 pub const OPTIONS: &[Opt] = &[
-    opt(&["n", "np", "c"], &["COUNT"], Job, Count, "start COUNT ranks of the program (default: one for each CPU that may be used)"),
+    opt(&["n", "np", "c"], &["COUNT"], Job, Count, "start COUNT ranks of the program (default: as many as -N or the hosts have room for, or a batch system has given, or one for each CPU that may be used)"),
+    opt(&["N", "ppn", "perhost", "npernode"], &["COUNT"], Job, PerHost, "COUNT ranks of the program on each machine, of which there is one; -n may be more"),
+    opt(&["pernode"], &[], Job, OnePerHost, "as -N 1"),
+    opt(&["soft"], &["LIST"], Job, Soft, "start the largest number of ranks up to that of -n that is in LIST, such as 1,2:16:2 (FIRST:LAST:STEP)"),
     opt(&["configfile", "app"], &["FILE"], Job, ConfigFile, "read the arguments from FILE, one program a line, # for comments"),
-    opt(&["host", "hosts", "H"], &["LIST"], Job, Hosts, "hosts, separated by commas: this machine only"),
-    opt(&["f", "hostfile", "machinefile"], &["FILE"], Job, HostFile, "file of hosts: this machine only"),
+    opt(&["host", "hosts", "H"], &["LIST"], Job, Hosts, "hosts, separated by commas: this machine only, by any of its names or addresses; HOST:COUNT has room for COUNT ranks"),
+    opt(&["f", "hostfile", "machinefile", "file"], &["FILE"], Job, HostFile, "file of hosts, one a line: this machine only; HOST:COUNT or HOST slots=COUNT"),
     opt(&["preload"], &[], Job, Preload, "run programs linked with MPICH or Intel MPI on nearmpi instead"),
     opt(&["shared-heap"], &[], Job, SharedHeap, "long blocks from malloc lie in memory that all ranks map, so that messages between them are copied once, without the kernel (also: NEARMPI_SHARED_HEAP=1; docs/shared-heap.md)"),
-    opt(&["timeout"], &["SECONDS"], Job, Timeout, "end the job after SECONDS with exit code 124 (also: MPIEXEC_TIMEOUT)"),
+    opt(&["timeout"], &["SECONDS"], Job, Timeout, "end the job after SECONDS with exit code 124; 0: never (also: MPIEXEC_TIMEOUT)"),
     opt(&["stall"], &["WHAT"], Job, Stall, "when all ranks wait for each other: abort[:SECONDS] ends the job with code 86 (default: after 5 s), report[:SECONDS] only says who waits for whom, off"),
     opt(&["hang-after"], &["SECONDS"], Job, HangAfter, "how long nothing may move before -stall acts (default: 5)"),
     opt(&["keep-going", "disable-auto-cleanup"], &[], Job, KeepGoing, "when a rank dies, leave the others running: their MPI calls to it fail with MPIX_ERR_PROC_FAILED"),
@@ -136,9 +149,9 @@ pub const OPTIONS: &[Opt] = &[
     opt(&["help", "h"], &[], Job, Help, "show this help"),
     opt(&["version", "V", "info"], &[], Job, Version, "show the version"),
     opt(&["wdir", "wd"], &["DIR"], Surroundings, Folder, "start this program in DIR"),
-    opt(&["path"], &["DIRS"], Surroundings, Path, "look for this program in DIRS (a:b:c) first"),
-    opt(&["env"], &["NAME", "VALUE"], Surroundings, Env, "set NAME to VALUE for this program"),
-    opt(&["genv"], &["NAME", "VALUE"], Surroundings, GlobalEnv, "set NAME to VALUE for all programs"),
+    opt(&["path"], &["DIRS"], Surroundings, Path, "look for this program in DIRS (a:b:c) first, from here or, if it is in none of them, from its own folder (-wdir)"),
+    opt(&["env"], &["NAME", "VALUE"], Surroundings, Env, "set NAME to VALUE for this program; also NAME=VALUE"),
+    opt(&["genv"], &["NAME", "VALUE"], Surroundings, GlobalEnv, "set NAME to VALUE for all programs; also NAME=VALUE"),
     opt(&["x"], &["NAME[=VALUE]"], Surroundings, Export, "pass NAME on to all programs, or set it"),
     opt(&["envlist"], &["NAMES"], Surroundings, EnvOnly, "of mpirun's environment pass only NAMES (a,b,c) to this program"),
     opt(&["envnone"], &[], Surroundings, EnvNone, "pass nothing of mpirun's environment to this program"),
@@ -154,13 +167,17 @@ pub const OPTIONS: &[Opt] = &[
     opt(&["outfile-pattern"], &["PATTERN"], Output, OutFile, "write standard output into files with these names, %r and %h as above"),
     opt(&["errfile-pattern"], &["PATTERN"], Output, ErrFile, "write standard error into files with these names"),
     opt(&["output-filename"], &["DIR"], Output, OutputFolder, "write into the files DIR/1/rank.RANK/stdout and stderr"),
+    opt(&["output"], &["WHAT"], Output, Directives, "Open MPI's words for these, with commas between: tag, rank, timestamp, merge-stderr-to-stdout, file=NAME (NAME.RANK.out and NAME.RANK.err), dir=DIR (as -output-filename)"),
+    opt(&["merge-stderr-to-stdout"], &[], Output, Merge, "the ranks' standard error goes where their standard output goes"),
+    opt(&["s", "stdin"], &["RANK"], Output, Reader, "who reads mpirun's standard input; none: nobody (default: 0)"),
     opt(&["v", "verbose"], &[], Output, Verbose, "say what is done"),
     opt(&["profile"], &["[DIR]"], Output, Profile, "-profile=DIR: when the job is over, write into DIR where its time and its bytes went (index.html, run.json), and print a summary; default: nearmpi-profile-PROGRAM-PID (also: NEARMPI_PROFILE)"),
     opt(&["bind-to"], &["WHAT"], Place, BindTo, "core, hwthread, l2cache, l3cache, numa or socket, with :N for several; rr: one CPU after the other; user:0+1,2: these CPUs; none (default: equal shares of the cores if ranks fit)"),
     opt(&["map-by"], &["WHAT"], Place, MapBy, "go round the objects of this kind, :PE=N with N cores a rank; ppr:N:OBJECT: N ranks on each; file:PATH: as a map of nearmpi-place says"),
+    opt(&["rankfile", "rf"], &["FILE"], Place, RankFile, "as -map-by file:FILE"),
     opt(&["rank-by"], &["WHAT"], Place, RankBy, "number the ranks round the objects of this kind; slot: in the order of the machine"),
     opt(&["cpu-set", "cpu-list"], &["LIST"], Place, CpuSet, "use these CPUs only, such as 0-3,8"),
-    opt(&["report-bindings"], &[], Place, ReportBindings, "say which CPUs each rank is bound to"),
+    opt(&["report-bindings", "display-map", "display-devel-map"], &[], Place, ReportBindings, "say which CPUs each rank is bound to"),
     opt(&["report-memory"], &[], Place, ReportMemory, "when a rank finalizes MPI, say how many pages of each of its mappings lie on which NUMA node, and warn of those on the wrong one"),
     opt(&["place"], &["HOW"], Place, Auto, "auto: put ranks that talk much near each other; who does is found out by a short traced run, the first time or with auto:SECONDS"),
     opt(&["display"], &["WHAT"], Place, Display, "bind or map: as -report-bindings"),
@@ -169,13 +186,31 @@ pub const OPTIONS: &[Opt] = &[
     opt(&["oversubscribe", "allow-run-as-root", "use-hwthread-cpus", "nooversubscribe"], &[], Accepted, Ignore, "always so"),
     opt(&["q", "quiet", "silent-abort"], &[], Accepted, Ignore, "messages of other launchers"),
     opt(&["launcher", "bootstrap", "rmk", "iface", "launcher-exec", "bootstrap-exec"], &["NAME"], Accepted, Ignore, "how other hosts are reached"),
-    opt(&["ppn", "perhost", "npernode", "N"], &["COUNT"], Accepted, Ignore, "ranks for each host"),
+    opt(&["enable-x", "disable-x", "pmi-port", "hybrid-hosts"], &[], Accepted, Ignore, "how other hosts are spoken to"),
+    opt(&["prefix", "localhost", "nameserver", "order-nodes", "demux"], &["NAME"], Accepted, Ignore, "what other hosts need, and how launchers wait"),
+    opt(&["display-allocation", "display-topo"], &[], Accepted, Ignore, "there is one machine (nearmpi-topo shows it)"),
+    opt(&["arch"], &["NAME"], Accepted, Ignore, "there is one kind of processor"),
+    opt(&["memory-alloc-kinds"], &["KINDS"], Accepted, Ignore, "programs are always told mpi,system"),
+    opt(&["tune"], &["FILE"], Accepted, Tune, "settings of Open MPI, of which -x NAME=VALUE counts, and of Intel MPI"),
+    opt(&["gpus-per-proc"], &["COUNT"], Accepted, Gpus, "auto or 0; ranks are given no GPUs"),
+    opt(&["initial-errhandler"], &["NAME"], Accepted, ErrorHandler, "mpi_errors_are_fatal or mpi_errors_abort, which are alike here"),
     opt(&["mca", "gmca", "pmixmca", "prtemca"], &["NAME", "VALUE"], Accepted, Ignore, "settings of Open MPI"),
     opt(&["localonly", "disable-hostname-propagation"], &[], Accepted, Ignore, "always so"),
     opt(&["rankmap", "topolib"], &["WHAT"], Accepted, Ignore, "placement of Hydra"),
 ];
 
+/// Options of other launchers that ask for what cannot be had, and why.
+pub const REFUSED: &[(&[&str], &str)] = &[(
+    &["nolocal", "skip-launch-node"],
+    "nearmpi runs on one machine, so there is no other for the ranks to run on",
+)];
+
 impl Opt {
+    /// Whether it takes NAME=VALUE as well as NAME VALUE.
+    pub fn joins(&self) -> bool {
+        matches!(self.action, Action::Env | Action::GlobalEnv)
+    }
+
     /// How many values must follow.
     pub fn needs(&self) -> usize {
         self.values.iter().filter(|value| !value.starts_with('[')).count()
@@ -191,7 +226,8 @@ pub fn find(name: &str) -> Option<&'static Opt> {
 pub fn nearest(name: &str) -> Option<&'static str> {
     let names = OPTIONS.iter().flat_map(|o| o.names).filter(|known| known.len() > 1);
     let (distance, best) = names.map(|known| (distance(name, known), *known)).min()?;
-    (distance <= 1 + name.chars().count() / 3).then_some(best)
+    // Words of a few letters are all near each other.
+    (distance <= ((name.chars().count() + 1) / 3).clamp(1, 3)).then_some(best)
 }
 
 /// How many letters must be changed, added, removed or swapped with their neighbour to make `b` of `a`
@@ -243,7 +279,8 @@ mod tests {
 
     #[test]
     fn names_are_used_once() {
-        let mut names: Vec<_> = OPTIONS.iter().flat_map(|o| o.names).collect();
+        let refused = REFUSED.iter().flat_map(|(names, _)| *names);
+        let mut names: Vec<_> = OPTIONS.iter().flat_map(|o| o.names).chain(refused).collect();
         names.sort();
         let before = names.len();
         names.dedup();
@@ -255,7 +292,10 @@ mod tests {
         assert_eq!(nearest("wdri"), Some("wdir"));
         assert_eq!(nearest("oversubscibe"), Some("oversubscribe"));
         assert_eq!(nearest("bindto"), Some("bind-to"));
-        assert_eq!(nearest("something-else-entirely"), None);
+        assert_eq!(nearest("hsot"), Some("host"));
+        for word in ["something-else-entirely", "gdb", "gtool", "mode", "fort"] {
+            assert_eq!(nearest(word), None, "{word}");
+        }
     }
 
     #[test]

@@ -29,7 +29,13 @@ impl Profile {
     /// # Errors
     /// There is no folder to write into, or no program that would.
     pub fn prepare(job: &Job, started: &mpi::shm::segment::Segment) -> Result<Option<Profile>, Failure> {
-        let variable = || std::env::var_os(mpi::abi::timing::VARIABLE).filter(|folder| !folder.is_empty());
+        let name = mpi::abi::timing::VARIABLE;
+        let variable = || {
+            let given = job.given(name).map(Into::into);
+            given
+                .or_else(|| std::env::var_os(name))
+                .filter(|folder| !folder.is_empty())
+        };
         let folder = match &job.profile {
             Some(folder) => folder.clone(),
             None => match variable() {

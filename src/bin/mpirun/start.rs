@@ -1,7 +1,7 @@
 //! Starts the ranks: their surroundings, descriptors and places.
 
 use crate::annex::Host;
-use crate::arguments::{App, Inherit, Job};
+use crate::arguments::{App, Inherit, Job, Output, Reader};
 use crate::binding::Places;
 use crate::os::{self, Child, Files, Mask};
 use crate::output::{self, Stream};
@@ -102,12 +102,7 @@ struct Common<'a> {
 pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Failure> {
     let files = os::raise_files();
     let allowed = cpu::allowed(0) as u32;
-    let default = match job.apps.iter().all(|app| app.count.is_none()) {
-        true => job.binding.default_count().map_err(Failure::new)?,
-        false => None,
-    };
-    let counts = job.apps.iter().map(|app| app.count.or(default).unwrap_or(allowed));
-    let counts: Vec<u32> = counts.collect();
+    let counts: Vec<u32> = job.apps.iter().map(|app| app.count.unwrap_or(allowed)).collect();
     let size: u32 = counts
         .iter()
         .try_fold(0u32, |sum, &n| sum.checked_add(n))
@@ -137,7 +132,12 @@ pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Fail
     };
     let first = host.map_or(0, |host| host.first);
     let memory = os::out_of_the_way(memory.as_fd()).map_err(wrong)?;
-    place_memory(&segment, first, &places);
+    place_memory(
+        &segment,
+        first,
+        &places,
+        job.variable("NEARMPI_NUMA").as_deref() != Some("0"),
+    );
     let reports = job.binding.memory.then(os::report_file).transpose().map_err(wrong)?;
     let preload = preload(job)?;
     let common = Common {
@@ -175,10 +175,10 @@ pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Fail
     })
 }
 
-/// Puts what each rank owns of the job's memory on its NUMA node, before anybody can touch it. Under
-/// `NEARMPI_NUMA=0` all of it goes where rank 0 runs, as with libraries that touched it before they knew nodes.
-fn place_memory(segment: &Segment, first: u32, places: &Places) {
-    if std::env::var("NEARMPI_NUMA").as_deref() == Ok("0") {
+/// Puts what each rank owns of the job's memory on its NUMA node, before anybody can touch it. Not `by_node`
+/// (`NEARMPI_NUMA=0`), all of it goes where rank 0 runs, as with libraries that touched it before they knew nodes.
+fn place_memory(segment: &Segment, first: u32, places: &Places, by_node: bool) {
+    if !by_node {
         if first > 0 {
             return;
         }
@@ -239,7 +239,8 @@ impl Common<'_> {
         let (ours, theirs) = UnixStream::pair().map_err(no_socket)?;
         let theirs = os::out_of_the_way(theirs.as_fd()).map_err(no_socket)?;
         // Who reads the terminal must be in the group that owns it.
-        let own_group = !(rank == 0 && os::reads_terminal());
+        let reads = self.job.reader == Reader::Rank(rank as u32);
+        let own_group = !(reads && os::reads_terminal());
         let program = found(app);
         let mut command = Command::new(&program);
         command.args(&app.arguments);
@@ -249,7 +250,7 @@ impl Common<'_> {
         if let Some(folder) = &app.folder {
             command.current_dir(folder);
         }
-        if rank > 0 {
+        if !reads {
             command.stdin(Stdio::null());
         }
         self.connect_output(rank, &mut command, streams, files)
@@ -289,18 +290,25 @@ impl Common<'_> {
         files: &mut output::Files,
     ) -> io::Result<()> {
         let how = &self.job.output;
-        let plain = *how == crate::arguments::Output::default();
+        let merges = how.merges;
+        let plain = Output {
+            merges: false,
+            ..how.clone()
+        } == Output::default();
         // A table on the terminal has to make room for the ranks' output.
         let table = self.job.top.is_some() && io::stderr().is_terminal();
         if plain && !table && (self.size == 1 || io::stdout().is_terminal()) {
+            if merges {
+                command.stderr(io::stdout().as_fd().try_clone_to_owned()?);
+            }
             return Ok(());
         }
         let (reader, writer) = io::pipe()?;
-        if !plain || table {
+        if (!plain || table) && !merges {
             let (errors, writer) = io::pipe()?;
             command.stderr(writer);
             streams.push(Stream::new(errors, rank, true, how, files)?);
-        } else if same_file("/proc/self/fd/1", "/proc/self/fd/2") {
+        } else if merges || same_file("/proc/self/fd/1", "/proc/self/fd/2") {
             // One pipe for both keeps their order.
             command.stderr(writer.try_clone()?);
         }
@@ -359,15 +367,19 @@ impl Common<'_> {
     }
 }
 
-/// Where the program is: in the first folder of `-path` that has it, or as it was given.
+/// Where the program is: in the first folder of `-path` that has it, seen from here or else from the program's own
+/// folder; or as it was given.
 fn found(app: &App) -> OsString {
     let is_plain = !app.program.as_encoded_bytes().contains(&b'/');
-    let mut folders = app.path.as_deref().filter(|_| is_plain).unwrap_or("").split(':');
-    let found = folders.find_map(|folder| {
-        let file = Path::new(folder).join(&app.program);
-        (!folder.is_empty() && file.is_file()).then_some(file.into_os_string())
-    });
-    found.unwrap_or_else(|| app.program.clone())
+    let folders = app.path.as_deref().filter(|_| is_plain).unwrap_or("").split(':');
+    let folders: Vec<&str> = folders.filter(|folder| !folder.is_empty()).collect();
+    let bases = [Some(Path::new("")), app.folder.as_deref()].into_iter().flatten();
+    let mut files = bases.flat_map(|base| folders.iter().map(move |folder| base.join(folder).join(&app.program)));
+    // The rank looks for it after it has gone to its folder.
+    let found = files
+        .find(|file| file.is_file())
+        .and_then(|file| std::path::absolute(file).ok());
+    found.map_or_else(|| app.program.clone(), PathBuf::into_os_string)
 }
 
 fn not_started(program: &str, e: &io::Error) -> Failure {
@@ -396,7 +408,7 @@ fn same_file(one: &str, other: &str) -> bool {
 /// The variables that put our libraries before those a program was linked with.
 fn preload(job: &Job) -> Result<Vec<(&'static str, String)>, Failure> {
     let mut variables = Vec::new();
-    if job.shared_heap || std::env::var("NEARMPI_SHARED_HEAP").as_deref() == Ok("1") {
+    if job.shared_heap || job.variable("NEARMPI_SHARED_HEAP").as_deref() == Some("1") {
         let heap = installed("-shared-heap", &["libnearmpi-heap.so"])?;
         variables.push(("LD_PRELOAD", heap.display().to_string()));
     }

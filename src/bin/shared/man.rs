@@ -6,6 +6,11 @@ pub fn is_fresh(name: &str, command: clap::Command) {
     let mut page = Vec::new();
     let man = clap_mangen::Man::new(command.version("")).date("");
     man.render(&mut page).unwrap();
+    // The last section would have the version, and would have to be written anew with each.
+    let section = b".SH VERSION\n";
+    if let Some(at) = page.windows(section.len()).position(|window| window == section) {
+        page.truncate(at);
+    }
     if std::env::var_os("NEARMPI_BLESS").is_some() {
         std::fs::write(&path, &page).unwrap();
     }
