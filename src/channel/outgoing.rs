@@ -181,6 +181,7 @@ impl<B: Bytes> Channel<B> {
         let mut tickets: Vec<Ticket> = queued.collect();
         self.waiting.retain(|&to| to != dead);
         self.reach[dead as usize] = Reach::Never;
+        self.pool.bury(dead);
         for index in 0..self.offers.open.len() as u32 {
             if let Some(open) = &self.offers.open[index as usize]
                 && open.to == dead
@@ -451,7 +452,7 @@ impl<B: Bytes> Channel<B> {
                 row: None,
             };
             while portion.count < batch && message.position < total {
-                let Some((cell, room)) = self.pool.take() else { break };
+                let Some((cell, room)) = self.pool.take(to) else { break };
                 let len = (total - message.position).min(CELL);
                 let stores = &mut self.out[to as usize].stores;
                 // SAFETY: a cell has room for `len` bytes, and the message has them.
@@ -481,5 +482,55 @@ impl<B: Bytes> Channel<B> {
         }
         self.counters.cells += 1;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Arrival;
+    use super::super::joint::tests::Plain;
+    use super::*;
+    use crate::shm::segment::Segment;
+    use crate::sys::cvar::Settings;
+    use std::sync::Arc;
+
+    #[test]
+    fn cells_that_the_dead_have_not_read_are_for_others() {
+        // Ranks that share CPUs send through cells.
+        let segment = Arc::new(Segment::private(3, 2).unwrap());
+        let settings = Settings::read(|_| None).unwrap();
+        let [mut sender, _dead, mut receiver] =
+            [0, 1, 2].map(|rank| Channel::<Plain>::join(segment.clone(), rank, settings.clone()));
+        let mut bytes: Vec<u8> = (0..20_000).map(|at| (at * 7) as u8).collect();
+        let message = Plain(bytes.as_mut_ptr(), bytes.len());
+        for death in [false, true] {
+            while sender.is_flushed() {
+                sender.send(1, 5, &message, 3).unwrap();
+            }
+            assert_eq!(sender.out[1].messages.len(), 1);
+            if death {
+                assert_eq!(sender.bury(1).0, [3]);
+            } else {
+                sender.send(2, 5, &message, 4).unwrap();
+                assert_eq!(sender.waiting.len(), 2, "there is no cell left");
+                sender.out[2].messages.clear();
+                sender.waiting.retain(|&to| to == 1);
+            }
+        }
+        for _ in 0..100 {
+            assert_eq!(sender.send(2, 5, &message, 4), Ok(Sent::Done));
+            let mut came = Vec::new();
+            while let Some(arrival) = receiver.poll(None).unwrap() {
+                let Arrival::Portion { from, portion, .. } = arrival else {
+                    panic!("{arrival:?}");
+                };
+                receiver.empty_cells(from, &portion, |_, data, len| {
+                    // SAFETY: the cell holds so many bytes.
+                    came.extend_from_slice(unsafe { std::slice::from_raw_parts(data, len) });
+                });
+                receiver.consume(from);
+            }
+            assert!(came == bytes);
+        }
     }
 }
