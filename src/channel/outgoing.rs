@@ -13,7 +13,7 @@ use super::{Bytes, Channel, Fault, Ticket, parts};
 use crate::shm::pool::CELL;
 use crate::shm::profile::{Few, Part, Path};
 use crate::shm::ring::{Header, INLINE, INLINE_WORDS, Junk, Producer};
-use crate::shm::segment::Block;
+use crate::shm::segment::{Block, Life};
 use crate::shm::shuttle::Shuttles;
 use crate::shm::stores::Stores;
 use std::collections::VecDeque;
@@ -200,6 +200,21 @@ impl<B: Bytes> Channel<B> {
     /// Whether everything that was started has left this rank.
     pub fn is_flushed(&self) -> bool {
         self.waiting.is_empty() && self.offers.kept == 0
+    }
+
+    /// Drops what waits for ranks that have finalized, which read no more: answers to messages that they have long since
+    /// forgotten, and messages that were withdrawn.
+    pub fn drop_unread(&mut self) {
+        let (segment, out) = (&self.segment, &mut self.out);
+        self.waiting.retain(|&to| {
+            let is_gone = segment.life(to) == Life::Finalized;
+            if is_gone {
+                let out = &mut out[to as usize];
+                out.controls.clear();
+                out.messages.clear();
+            }
+            !is_gone
+        });
     }
 
     /// Whether this rank's ring to itself is empty.
@@ -488,11 +503,38 @@ impl<B: Bytes> Channel<B> {
 #[cfg(test)]
 mod tests {
     use super::super::Arrival;
-    use super::super::joint::tests::Plain;
+    use super::super::joint::tests::{Plain, channels};
     use super::*;
     use crate::shm::segment::Segment;
     use crate::sys::cvar::Settings;
     use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn what_waits_for_a_rank_that_has_finalized_is_dropped() {
+        let (mut sender, mut receiver) = channels();
+        let fin = Record::fin(OfferId { index: 0, usage: 1 });
+        while receiver.is_flushed() {
+            receiver.control(0, fin).unwrap();
+        }
+        let waits = |receiver: &mut Channel<Plain>| {
+            assert!(matches!(receiver.poll(None), Ok(None)));
+            receiver.drop_unread();
+            !receiver.is_flushed()
+        };
+        assert!(waits(&mut receiver), "the sender will read it");
+        let life = |life: Life| sender.block.life.store(life as u32, Ordering::Release);
+        life(Life::Finalized);
+        assert!(!waits(&mut receiver));
+        // One that begins again, as with sessions, gets what is sent from then on.
+        life(Life::Attached);
+        receiver.control(0, fin).unwrap();
+        assert!(waits(&mut receiver));
+        assert!(
+            matches!(sender.poll(None), Err(Fault { from: 1 })),
+            "nothing was offered"
+        );
+    }
 
     #[test]
     fn cells_that_the_dead_have_not_read_are_for_others() {
