@@ -14,7 +14,6 @@ use crate::channel::wait::Glances;
 use crate::channel::{Arrival, Bytes, Channel, Fault, Glance};
 use crate::mpi::buffer::{Buffer, Layout};
 use crate::mpi::error::{Error, Result, fault};
-use crate::mpi::failure;
 use crate::mpi::request::{Coming, Kind, Receive, Request, RequestKey, Stage};
 use crate::mpi::sleep::Awaited;
 use crate::mpi::status::Status;
@@ -207,51 +206,6 @@ impl State {
     /// Whether that rank of the job is dead, as far as this rank has dealt with it.
     pub fn is_dead(&self, rank: u32) -> bool {
         self.engine.dead.get(rank as usize).is_some_and(|&dead| dead)
-    }
-
-    /// Gives a message to the receive `key`, whose posting has been taken: at once, or when it has come.
-    /// False when its sender has withdrawn it.
-    ///
-    /// # Errors
-    /// A peer that left the protocol.
-    pub fn give(&mut self, key: RequestKey, envelope: Envelope, stored: Stored) -> Result<bool> {
-        self.take_note(key, envelope);
-        match stored {
-            Stored::Few(len, bytes) => self.fill(key, envelope, bytes.as_ptr(), usize::from(len)),
-            Stored::Whole(bytes) => self.fill(key, envelope, bytes.as_ptr(), bytes.len()),
-            Stored::Arriving(arriving) => {
-                let mut message = arriving.borrow_mut();
-                if message.is_lost {
-                    self.complete(key, Status::EMPTY, Some(failure::lost(envelope.source())));
-                } else if message.bytes.len() < message.total {
-                    message.claimed = Some(key);
-                } else {
-                    self.fill(key, envelope, message.bytes.as_ptr(), message.total);
-                }
-            }
-            Stored::Offer(offered) if self.is_dead(offered.from) => {
-                self.complete(key, Status::EMPTY, Some(failure::lost(envelope.source())));
-            }
-            Stored::Offer(offered) if self.engine.channel.claim(&offered) => self.bring(key, envelope, &offered)?,
-            Stored::Asked(kept) if self.engine.channel.claim_asked(&kept.0) => {
-                self.fill(key, envelope, kept.1.as_ptr(), kept.1.len());
-                self.answer(&kept.0)?;
-            }
-            Stored::Offer(_) | Stored::Asked(_) => {
-                self.move_note(key, None);
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Whether a stored message can still be received.
-    pub fn stands(&self, stored: &Stored) -> bool {
-        match stored {
-            Stored::Offer(offered) => self.engine.channel.stands(offered),
-            Stored::Asked(kept) => self.engine.channel.asked_stands(&kept.0),
-            _ => true,
-        }
     }
 
     fn receive(&mut self, key: RequestKey) -> Option<&mut Receive> {
@@ -566,7 +520,7 @@ impl State {
     }
 
     /// Brings a claimed offer into the receive's buffer.
-    fn bring(&mut self, key: RequestKey, envelope: Envelope, offered: &Offered) -> Result<()> {
+    pub(super) fn bring(&mut self, key: RequestKey, envelope: Envelope, offered: &Offered) -> Result<()> {
         self.tell_awake();
         self.take_note(key, envelope);
         let Some(receive) = self.receive(key) else {
