@@ -8,7 +8,7 @@
 //! +---+----------+-----------+--------------------+
 //! ```
 //! Messages are matched without `kind` and `mix` ([`SIGNATURE_BITS`]); the receiver compares them.
-//! Tags of other messages are never negative.
+//! Tags of other messages of that plane are never negative.
 //!
 //! [`SIGNATURE_BITS`]: crate::mpi::pt2pt::matching::SIGNATURE_BITS
 
