@@ -1,9 +1,9 @@
 /* Claim: a posted receive can be cancelled: it completes, says so, leaves its buffer alone, and the message goes to
  * the next receive; a receive that already has its message is not cancelled. With an argument: a synchronous send that no
- * receive has is cancelled, and never received; one that a receive has is not. */
+ * receive has is cancelled, and never received; one that a receive has, or a matching probe, is not. */
 #include "check.h"
 
-enum { LARGEST = 20000 };
+enum { LARGEST = 150000 };
 
 static void synchronous(int size)
 {
@@ -12,32 +12,43 @@ static void synchronous(int size)
     MPI_Status status;
     int flag = -1, token = 0;
     if (my_rank == 0) {
-        for (int matched = 0; matched < 2; matched++) {
+        for (int matched = 0; matched < 3; matched++) {
             fill(bytes, size, 20 + matched);
-            OK(MPI_Issend(bytes, size, MPI_BYTE, 1, 20 + matched, MPI_COMM_WORLD, &request));
+            OK(MPI_Issend(bytes, size, MPI_BYTE, 1, 25 + matched, MPI_COMM_WORLD, &request));
             OK(MPI_Send(&token, 1, MPI_INT, 1, 22, MPI_COMM_WORLD)); /* the receiver knows of it from now on */
             OK(MPI_Recv(&token, 1, MPI_INT, 1, 23, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
             OK(MPI_Cancel(&request));
+            if (matched == 2)
+                OK(MPI_Send(&token, 1, MPI_INT, 1, 28, MPI_COMM_WORLD));
             OK(MPI_Wait(&request, &status));
             OK(MPI_Test_cancelled(&status, &flag));
-            CHECK(flag == !matched, "%d bytes: cancelled %d, received %d", size, flag, matched);
+            CHECK(flag == !matched, "%d bytes: cancelled %d, matched %d", size, flag, matched);
             memset(bytes, 0, size);
             OK(MPI_Send(&token, 1, MPI_INT, 1, 24, MPI_COMM_WORLD));
         }
     } else if (my_rank == 1) {
-        for (int matched = 0; matched < 2; matched++) {
+        for (int matched = 0; matched < 3; matched++) {
+            MPI_Message message;
             OK(MPI_Recv(&token, 1, MPI_INT, 0, 22, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-            OK(MPI_Iprobe(0, 20 + matched, MPI_COMM_WORLD, &flag, &status));
+            OK(MPI_Iprobe(0, 25 + matched, MPI_COMM_WORLD, &flag, &status));
             CHECK(flag, "%d bytes: not there", size);
-            if (matched) {
-                OK(MPI_Recv(bytes, size, MPI_BYTE, 0, 21, MPI_COMM_WORLD, &status));
-                CHECK_STATUS(status, 0, 21, MPI_BYTE, size);
-                CHECK_BYTES(bytes, size, 21);
+            if (matched == 1) {
+                OK(MPI_Recv(bytes, size, MPI_BYTE, 0, 26, MPI_COMM_WORLD, &status));
+            } else if (matched == 2) {
+                OK(MPI_Mprobe(0, 27, MPI_COMM_WORLD, &message, &status));
+                OK(MPI_Send(&token, 1, MPI_INT, 0, 23, MPI_COMM_WORLD));
+                OK(MPI_Recv(&token, 1, MPI_INT, 0, 28, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+                OK(MPI_Mrecv(bytes, size, MPI_BYTE, &message, &status));
             }
-            OK(MPI_Send(&token, 1, MPI_INT, 0, 23, MPI_COMM_WORLD));
+            if (matched) {
+                CHECK_STATUS(status, 0, 25 + matched, MPI_BYTE, size);
+                CHECK_BYTES(bytes, size, 20 + matched);
+            }
+            if (matched < 2)
+                OK(MPI_Send(&token, 1, MPI_INT, 0, 23, MPI_COMM_WORLD));
             OK(MPI_Recv(&token, 1, MPI_INT, 0, 24, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
             if (!matched) /* later the sender may be ahead */
-                OK(MPI_Iprobe(0, 20, MPI_COMM_WORLD, &flag, &status));
+                OK(MPI_Iprobe(0, 25, MPI_COMM_WORLD, &flag, &status));
             CHECK(matched || !flag, "%d bytes: a cancelled message is there", size);
         }
     }

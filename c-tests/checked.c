@@ -30,6 +30,19 @@ int main(int argc, char **argv)
         OK(MPI_Type_contiguous(3, MPI_INT, &type));
     } else if (!strcmp(how, "message")) {
         OK(MPI_Send(&value, 1, MPI_INT, other, 9, MPI_COMM_WORLD));
+    } else if (!strcmp(how, "cancelled")) { /* what its sender has taken back is nobody's */
+        MPI_Status status;
+        if (my_rank == 0)
+            OK(MPI_Issend(&value, 1, MPI_INT, 1, 9, MPI_COMM_WORLD, &requests[0]));
+        else
+            OK(MPI_Probe(0, 9, MPI_COMM_WORLD, &status));
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        if (my_rank == 0) {
+            OK(MPI_Cancel(&requests[0]));
+            OK(MPI_Wait(&requests[0], &status));
+            OK(MPI_Test_cancelled(&status, &other));
+            CHECK(other, "the send was not cancelled");
+        }
     } else if (!strcmp(how, "request")) {
         OK(MPI_Irecv(&value, 1, MPI_INT, other, 9, MPI_COMM_WORLD, &requests[0]));
     }

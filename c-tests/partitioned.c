@@ -1,7 +1,7 @@
 /* Claim: a partitioned message arrives whole and right whatever the order in which its partitions become ready,
- * however many partitions each side has, none too, start after start; partitioned operations match one another in the order in
- * which they were made, and no other receive takes their messages. The argument `early` adds that a partition can be
- * seen to arrive before the others are ready. */
+ * however many partitions each side has, none too, start after start; partitioned operations match one another in the order
+ * in which they were made, if they have the same tag, and no other receive takes their messages. The argument `early` adds
+ * that a partition can be seen to arrive before the others are ready. */
 #include "check.h"
 
 enum { PARTS = 12, COUNT = 5000, TOTAL = PARTS * COUNT, ROUNDS = 20 };
@@ -86,6 +86,28 @@ static void nothing(void)
         OK(MPI_Request_free(&requests[k]));
 }
 
+/* Two messages, received in the other order, whose tags have all lower bits in common. */
+static void tags(int tag)
+{
+    int right = (my_rank + 1) % n_ranks, left = (my_rank + n_ranks - 1) % n_ranks;
+    MPI_Request requests[4];
+    MPI_Status statuses[4];
+    for (int k = 0; k < 2; k++)
+        OK(MPI_Psend_init(out[k], 1, 1, MPI_INT, right, k * tag, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[k]));
+    for (int k = 2; k-- > 0;)
+        OK(MPI_Precv_init(in[k], 1, 1, MPI_INT, left, k * tag, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[2 + k]));
+    for (int k = 0; k < 2; k++)
+        out[k][0] = 1 + k, in[k][0] = -1;
+    OK(MPI_Startall(4, requests));
+    for (int k = 0; k < 2; k++)
+        OK(MPI_Pready(0, requests[k]));
+    OK(MPI_Waitall(4, requests, statuses));
+    for (int k = 0; k < 2; k++)
+        CHECK(in[k][0] == 1 + k && statuses[2 + k].MPI_TAG == k * tag, "tag %d: %d", k * tag, in[k][0]);
+    for (int k = 0; k < 4; k++)
+        OK(MPI_Request_free(&requests[k]));
+}
+
 static void early(void)
 {
     int right = (my_rank + 1) % n_ranks, left = (my_rank + n_ranks - 1) % n_ranks, flag, token = 0;
@@ -137,6 +159,8 @@ int main(int argc, char **argv)
         for (int r = 0; r < 4; r++)
             pair(parts[s], parts[r], MPI_INT, 1);
     nothing();
+    for (int bit = 1; bit < 28; bit++)
+        tags(1 << bit);
     OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
     CHECK(!flag, "a partition is seen by a probe");
     if (argc > 1 && !strcmp(argv[1], "early")) {

@@ -1,5 +1,5 @@
 /* Claim: under `mpirun -keep-going` the death of a rank ends calls to it with MPIX_ERR_PROC_FAILED and nothing else;
- * what it sent before counts; collectives fail at every survivor; revoked communicators end every call on them;
+ * what it sent before counts, and what was on its way to it takes no room any more; collectives fail at every survivor; revoked communicators end every call on them;
  * agreements and shrunk communicators are the same at all survivors, whoever dies meanwhile,
  * those of intercommunicators too. */
 #include "check.h"
@@ -113,6 +113,39 @@ static void dies_sending(void)
             else
                 CHECK(class_of(code) == MPIX_ERR_PROC_FAILED, "code %d", code);
         }
+}
+
+/* Rank 1 dies with all that rank 0 has room for underway to it: rank 0 has that room again. */
+static void dies_full(void)
+{
+    enum { MESSAGES = 60, BYTES = 20000 };
+    MPI_Request requests[MESSAGES];
+    MPI_Status statuses[MESSAGES];
+    int pid = getpid(), failed = 0;
+    if (my_rank == 1) {
+        OK(MPI_Send(&pid, 1, MPI_INT, 0, 1, MPI_COMM_WORLD));
+        for (;;)
+            pause();
+    }
+    if (my_rank == 0) {
+        OK(MPI_Recv(&pid, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        for (int i = 0; i < MESSAGES; i++)
+            OK(MPI_Isend(big + i * BYTES % (sizeof big - BYTES), BYTES, MPI_CHAR, 1, 2, MPI_COMM_WORLD, &requests[i]));
+        kill(pid, SIGKILL);
+        int code = MPI_Waitall(MESSAGES, requests, statuses);
+        CHECK(class_of(code) == MPI_ERR_IN_STATUS, "code %d", code);
+        for (int i = 0; i < MESSAGES; i++) {
+            failed += statuses[i].MPI_ERROR != MPI_SUCCESS;
+            CHECK(statuses[i].MPI_ERROR == MPI_SUCCESS || class_of(statuses[i].MPI_ERROR) == MPIX_ERR_PROC_FAILED,
+                  "message %d: code %d", i, statuses[i].MPI_ERROR);
+        }
+        CHECK(failed > 0, "there was room for all messages");
+        fill(big, BYTES, 5);
+        OK(MPI_Send(big, BYTES, MPI_CHAR, 2, 3, MPI_COMM_WORLD));
+    } else if (my_rank == 2) {
+        OK(MPI_Recv(big, BYTES, MPI_CHAR, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        CHECK_BYTES(big, BYTES, 5);
+    }
 }
 
 /* The last rank revokes what the others wait on. */
@@ -232,6 +265,8 @@ int main(int argc, char **argv)
         one_dies();
     else if (!strcmp(how, "sending"))
         dies_sending();
+    else if (!strcmp(how, "full"))
+        dies_full();
     else if (!strcmp(how, "revoked"))
         revoked();
     else if (!strcmp(how, "votes"))

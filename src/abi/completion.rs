@@ -33,6 +33,8 @@ fn on_requests(
         Some(comm) => Source::comm(&hold, handle_of(&hold, comm), comm),
         None => Source::anywhere(&hold),
     };
+    // Other threads count its owners too.
+    drop(comm);
     drop(hold);
     raise(name, source, error)
 }

@@ -112,7 +112,11 @@ fn close(name: &'static str, users: &Users) -> c_int {
         return MPI_SUCCESS;
     }
     let code = on_world(name, |hold| {
-        hold.wait_until(None, |hold| Ok(hold.engine.channel.is_flushed()))?;
+        hold.wait_until(None, |hold| {
+            let channel = &mut hold.engine.channel;
+            channel.drop_unread();
+            Ok(channel.is_flushed())
+        })?;
         let channel = &hold.engine.channel;
         memory_report::write(channel.me(), channel.segment());
         comm::dynamic::end(hold);

@@ -386,13 +386,20 @@ impl<B: Bytes> Channel<B> {
             if let Some(arrival) = self.poll_ring(source)? {
                 return Ok(Some(arrival));
             }
-            let behind = if source + 1 == own { self.gone } else { source + 1 };
-            self.next = if behind == all { 0 } else { behind };
+            self.pass_turn();
         }
         match self.sent.pop_front() {
             Some(ticket) => Ok(Some(Arrival::Sent(ticket))),
             None => self.help(),
         }
+    }
+
+    /// The rank behind the one whose turn it was is looked at first when all are, next time.
+    #[inline]
+    pub fn pass_turn(&mut self) {
+        let (all, own) = (self.rings.len() as u32, self.segment.ranks());
+        let behind = if self.next + 1 == own { self.gone } else { self.next + 1 };
+        self.next = if behind == all { 0 } else { behind };
     }
 
     #[inline]

@@ -13,7 +13,7 @@ use super::{Bytes, Channel, Fault, Ticket, parts};
 use crate::shm::pool::CELL;
 use crate::shm::profile::{Few, Part, Path};
 use crate::shm::ring::{Header, INLINE, INLINE_WORDS, Junk, Producer};
-use crate::shm::segment::Block;
+use crate::shm::segment::{Block, Life};
 use crate::shm::shuttle::Shuttles;
 use crate::shm::stores::Stores;
 use std::collections::VecDeque;
@@ -181,6 +181,7 @@ impl<B: Bytes> Channel<B> {
         let mut tickets: Vec<Ticket> = queued.collect();
         self.waiting.retain(|&to| to != dead);
         self.reach[dead as usize] = Reach::Never;
+        self.pool.bury(dead);
         for index in 0..self.offers.open.len() as u32 {
             if let Some(open) = &self.offers.open[index as usize]
                 && open.to == dead
@@ -199,6 +200,21 @@ impl<B: Bytes> Channel<B> {
     /// Whether everything that was started has left this rank.
     pub fn is_flushed(&self) -> bool {
         self.waiting.is_empty() && self.offers.kept == 0
+    }
+
+    /// Drops what waits for ranks that have finalized, which read no more: answers to messages that they have long since
+    /// forgotten, and messages that were withdrawn.
+    pub fn drop_unread(&mut self) {
+        let (segment, out) = (&self.segment, &mut self.out);
+        self.waiting.retain(|&to| {
+            let is_gone = segment.life(to) == Life::Finalized;
+            if is_gone {
+                let out = &mut out[to as usize];
+                out.controls.clear();
+                out.messages.clear();
+            }
+            !is_gone
+        });
     }
 
     /// Whether this rank's ring to itself is empty.
@@ -451,7 +467,7 @@ impl<B: Bytes> Channel<B> {
                 row: None,
             };
             while portion.count < batch && message.position < total {
-                let Some((cell, room)) = self.pool.take() else { break };
+                let Some((cell, room)) = self.pool.take(to) else { break };
                 let len = (total - message.position).min(CELL);
                 let stores = &mut self.out[to as usize].stores;
                 // SAFETY: a cell has room for `len` bytes, and the message has them.
@@ -481,5 +497,82 @@ impl<B: Bytes> Channel<B> {
         }
         self.counters.cells += 1;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Arrival;
+    use super::super::joint::tests::{Plain, channels};
+    use super::*;
+    use crate::shm::segment::Segment;
+    use crate::sys::cvar::Settings;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn what_waits_for_a_rank_that_has_finalized_is_dropped() {
+        let (mut sender, mut receiver) = channels();
+        let fin = Record::fin(OfferId { index: 0, usage: 1 });
+        while receiver.is_flushed() {
+            receiver.control(0, fin).unwrap();
+        }
+        let waits = |receiver: &mut Channel<Plain>| {
+            assert!(matches!(receiver.poll(None), Ok(None)));
+            receiver.drop_unread();
+            !receiver.is_flushed()
+        };
+        assert!(waits(&mut receiver), "the sender will read it");
+        let life = |life: Life| sender.block.life.store(life as u32, Ordering::Release);
+        life(Life::Finalized);
+        assert!(!waits(&mut receiver));
+        // One that begins again, as with sessions, gets what is sent from then on.
+        life(Life::Attached);
+        receiver.control(0, fin).unwrap();
+        assert!(waits(&mut receiver));
+        assert!(
+            matches!(sender.poll(None), Err(Fault { from: 1 })),
+            "nothing was offered"
+        );
+    }
+
+    #[test]
+    fn cells_that_the_dead_have_not_read_are_for_others() {
+        // Ranks that share CPUs send through cells.
+        let segment = Arc::new(Segment::private(3, 2).unwrap());
+        let settings = Settings::read(|_| None).unwrap();
+        let [mut sender, _dead, mut receiver] =
+            [0, 1, 2].map(|rank| Channel::<Plain>::join(segment.clone(), rank, settings.clone()));
+        let mut bytes: Vec<u8> = (0..20_000).map(|at| (at * 7) as u8).collect();
+        let message = Plain(bytes.as_mut_ptr(), bytes.len());
+        for death in [false, true] {
+            while sender.is_flushed() {
+                sender.send(1, 5, &message, 3).unwrap();
+            }
+            assert_eq!(sender.out[1].messages.len(), 1);
+            if death {
+                assert_eq!(sender.bury(1).0, [3]);
+            } else {
+                sender.send(2, 5, &message, 4).unwrap();
+                assert_eq!(sender.waiting.len(), 2, "there is no cell left");
+                sender.out[2].messages.clear();
+                sender.waiting.retain(|&to| to == 1);
+            }
+        }
+        for _ in 0..100 {
+            assert_eq!(sender.send(2, 5, &message, 4), Ok(Sent::Done));
+            let mut came = Vec::new();
+            while let Some(arrival) = receiver.poll(None).unwrap() {
+                let Arrival::Portion { from, portion, .. } = arrival else {
+                    panic!("{arrival:?}");
+                };
+                receiver.empty_cells(from, &portion, |_, data, len| {
+                    // SAFETY: the cell holds so many bytes.
+                    came.extend_from_slice(unsafe { std::slice::from_raw_parts(data, len) });
+                });
+                receiver.consume(from);
+            }
+            assert!(came == bytes);
+        }
     }
 }

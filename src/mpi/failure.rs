@@ -38,7 +38,8 @@ pub fn catch_up(hold: &mut Hold) -> Result<()> {
 /// A peer that left the protocol.
 #[cold]
 pub fn notice(hold: &mut Hold, events: u32) -> Result<()> {
-    // What the dead have sent before they died counts.
+    // What the dead have sent before they died counts, and of those who are counted now all of it will have come then.
+    let deaths = hold.engine.channel.segment().deaths();
     while engine::step(hold, None)? {}
     hold.engine.events = events;
     hold.engine.detours |= engine::CAREFUL;
@@ -46,17 +47,18 @@ pub fn notice(hold: &mut Hold, events: u32) -> Result<()> {
     let ranks = state.engine.channel.segment().known();
     for rank in 0..ranks {
         let segment = state.engine.channel.segment();
-        if let Some(number) = segment.death(rank) {
-            let deaths = segment.deaths();
-            if number > deaths || deaths > ranks || segment.life(rank) != Life::Dead {
-                fail!(
-                    Intern,
-                    "shared memory holds junk: it says that rank {rank} is dead, which nobody has written"
-                );
-            }
-            for key in state.bury(rank) {
-                state.complete(key, Status::EMPTY, Some(lost(rank)));
-            }
+        let Some(number) = segment.death(rank) else { continue };
+        if number > ranks || deaths > ranks || segment.life(rank) != Life::Dead {
+            fail!(
+                Intern,
+                "shared memory holds junk: it says that rank {rank} is dead, which nobody has written"
+            );
+        }
+        if number > deaths {
+            continue; // It has died since; an event will tell.
+        }
+        for key in state.bury(rank) {
+            state.complete(key, Status::EMPTY, Some(lost(rank)));
         }
     }
     let posted: Vec<(Pattern, RequestKey)> = state.engine.posted.iter().collect();
@@ -442,5 +444,58 @@ fn agree_on_context(hold: &mut Hold, comm: &Rc<Comm>, group: &Group, holders: u3
     match u16::try_from(number) {
         Ok(number) => create::known(number).map(Some),
         Err(_) => fail!(Intern, "the members of a communicator disagree about it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mpi::buffer::Buffer;
+    use crate::mpi::pt2pt::{Mode, irecv, send, wait};
+    use crate::mpi::world::World;
+    use crate::shm::segment::Segment;
+    use crate::sys::cvar::Settings;
+    use std::sync::Arc;
+
+    const RANKS: u32 = 8;
+    /// Requests that a rank looks through whenever another has died, which takes it a while.
+    const REQUESTS: u32 = 10_000;
+
+    #[test]
+    fn what_a_rank_sent_before_it_died_comes_whenever_it_died() {
+        for _ in 0..20 {
+            let segment = Arc::new(Segment::private(RANKS, RANKS).unwrap());
+            let settings = Settings::read(|_| None).unwrap();
+            let join = |rank| World::new(State::join(segment.clone(), rank, settings.clone()), false);
+            let worlds: Vec<World> = (0..RANKS).map(join).collect();
+            let plane = Plane::PointToPoint;
+            let buffer = |word: &mut u64| Buffer::bytes((&raw mut *word).cast(), size_of::<u64>());
+            let mut hold = worlds[0].hold();
+            let comm = hold.world.clone();
+            let mut words = [0; RANKS as usize];
+            let mut receive = |rank: u32, tag| {
+                let room = buffer(&mut words[rank as usize]);
+                irecv(&mut hold, &comm, plane, room, rank as i32, tag).unwrap()
+            };
+            let receives: Vec<_> = (1..RANKS).map(|rank| receive(rank, 7)).collect();
+            for _ in 0..REQUESTS {
+                receive(RANKS - 1, 8);
+            }
+            std::thread::scope(|scope| {
+                let (worlds, segment) = (&worlds[1..], &segment);
+                scope.spawn(move || {
+                    for (rank, world) in (1..).zip(worlds) {
+                        let mut hold = world.hold();
+                        let (comm, mut word) = (hold.world.clone(), u64::from(rank));
+                        send(&mut hold, &comm, plane, buffer(&mut word), 0, 7, Mode::Standard).unwrap();
+                        segment.bury(rank);
+                    }
+                });
+                for receive in receives {
+                    wait(&mut hold, receive).unwrap();
+                }
+            });
+            assert!((1..RANKS).all(|rank| words[rank as usize] == u64::from(rank)));
+        }
     }
 }

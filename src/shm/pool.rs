@@ -8,7 +8,7 @@
 //! Each cell has a generation, counted by the owner, and a mark. The owner names a cell to one receiver
 //! as (generation, number); when the receiver has copied it out it stores that generation into the mark
 //! (Release); the owner's sweep loads the mark (Acquire): equal generations mean free. So a mark has one
-//! writer at a time and the owner touches it only when it sweeps.
+//! writer at a time and the owner touches it only when it sweeps. For a receiver that has died the owner stores it.
 //!
 //! The owner opens cells only as it needs them, and fills the one freed last first: few cells are in use
 //! at a time, and they stay in its cache.
@@ -64,9 +64,16 @@ pub struct Pool {
     /// The latest name of each cell opened so far.
     names: Vec<Name>,
     free: Vec<u16>,
-    used: Vec<u16>,
+    used: Vec<Used>,
     /// Sweeps made so far.
     pub sweeps: u64,
+}
+
+/// A cell that has been named to a receiver.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    cell: u16,
+    receiver: u32,
 }
 
 impl Place {
@@ -106,16 +113,22 @@ impl Pool {
         }
     }
 
-    /// A free cell to fill, under a new name; `None` while receivers hold all of them.
+    /// A free cell to fill, under a new name, for the rank `receiver`; `None` while receivers hold all of them.
     #[inline]
-    pub fn take(&mut self) -> Option<(Name, NonNull<u8>)> {
+    pub fn take(&mut self, receiver: u32) -> Option<(Name, NonNull<u8>)> {
         let cell = self.free.pop().or_else(|| self.find())?;
         let name = &mut self.names[usize::from(cell)];
         // Generation 0 is that of a mark nobody has written.
         let next = generation(*name) % (u16::MAX >> NUMBER_BITS) + 1;
         *name = next << NUMBER_BITS | cell;
-        self.used.push(cell);
+        self.used.push(Used { cell, receiver });
         Some((*name, self.place.cell(*name)))
+    }
+
+    /// The rank `dead` is gone: gives back what it held, in its place.
+    pub fn bury(&mut self, dead: u32) {
+        let held = self.used.iter().filter(|used| used.receiver == dead);
+        held.for_each(|used| self.place.release(self.names[usize::from(used.cell)]));
     }
 
     /// Whether the cell that was named so has been given back.
@@ -148,7 +161,7 @@ impl Pool {
     fn sweep(&mut self) {
         self.sweeps += 1;
         let (place, free, names) = (&self.place, &mut self.free, &self.names);
-        self.used.retain(|&cell| {
+        self.used.retain(|&Used { cell, .. }| {
             let name = names[usize::from(cell)];
             let back = place.mark(name).load(Ordering::Acquire) == generation(name);
             if back {
@@ -187,7 +200,7 @@ mod tests {
         // SAFETY: the heap outlives the pool, its only owner.
         let mut pool = unsafe { Pool::new(place, 4) };
         assert!(pool.is_whole(4) && !pool.is_whole(5));
-        let (name, _) = pool.take().unwrap();
+        let (name, _) = pool.take(1).unwrap();
         assert!(!pool.is_whole(1));
         place.release(name);
         assert!(pool.is_whole(4));
@@ -199,19 +212,35 @@ mod tests {
         let (_heap, place) = heap();
         // SAFETY: `_heap` outlives the pool, its only one.
         let mut pool = unsafe { Pool::new(place, CELLS) };
-        let taken: Vec<u16> = (0..CELLS).map(|_| pool.take().unwrap().0).collect();
-        assert!(pool.take().is_none());
+        let taken: Vec<u16> = (0..CELLS).map(|_| pool.take(1).unwrap().0).collect();
+        assert!(pool.take(1).is_none());
         assert!(!pool.is_back(taken[7]));
         place.release(taken[7]);
         assert!(pool.is_back(taken[7]) && !pool.is_back(taken[8]));
         place.release(taken[99]);
-        let mut again = [pool.take().unwrap().0, pool.take().unwrap().0].map(number);
+        let mut again = [pool.take(1).unwrap().0, pool.take(1).unwrap().0].map(number);
         again.sort();
         let mut released = [taken[7], taken[99]].map(number);
         released.sort();
         assert_eq!(again, released);
         assert!(pool.is_back(taken[7]), "its cell has a new name");
-        assert!(pool.take().is_none());
+        assert!(pool.take(1).is_none());
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn what_the_dead_held_is_back_and_nothing_else() {
+        let (_heap, place) = heap();
+        // SAFETY: as above.
+        let mut pool = unsafe { Pool::new(place, 4) };
+        let taken = [5, 6, 5, 7].map(|receiver| pool.take(receiver).unwrap().0);
+        place.release(taken[0]);
+        pool.bury(5);
+        assert_eq!(taken.map(|name| pool.is_back(name)), [true, false, true, false]);
+        let again = [pool.take(8), pool.take(8)].map(|taken| taken.unwrap().0);
+        assert!(pool.take(8).is_none());
+        pool.bury(5);
+        assert!(again.iter().all(|&name| !pool.is_back(name)), "another holds them now");
     }
 
     #[cfg(not(loom))]
@@ -220,11 +249,11 @@ mod tests {
         let (_heap, place) = heap();
         // SAFETY: as above.
         let mut pool = unsafe { Pool::new(place, 2) };
-        let (first, second) = (pool.take().unwrap().0, pool.take().unwrap().0);
+        let (first, second) = (pool.take(1).unwrap().0, pool.take(1).unwrap().0);
         assert_ne!(number(first), number(second));
-        assert!(pool.take().is_none());
+        assert!(pool.take(1).is_none());
         place.release(first);
-        assert_eq!(pool.take().map(|(name, _)| number(name)), Some(number(first)));
+        assert_eq!(pool.take(1).map(|(name, _)| number(name)), Some(number(first)));
         assert_eq!([1, 28, 256, 1 << 15].map(cells_of), [CELLS, CELLS, 14, LEAST]);
     }
 
@@ -235,7 +264,7 @@ mod tests {
         // SAFETY: as above.
         let mut pool = unsafe { Pool::new(place, CELLS) };
         for _ in 0..2000 {
-            let (name, _) = pool.take().unwrap();
+            let (name, _) = pool.take(1).unwrap();
             assert_eq!(number(name), 0);
             place.release(name);
         }
@@ -250,7 +279,7 @@ mod tests {
             let content = loom::sync::Arc::new(loom::cell::UnsafeCell::new(1u8));
             // SAFETY: `heap` lives to the end of the model.
             let mut pool = unsafe { Pool::new(place, CELLS) };
-            let (cell, _) = pool.take().unwrap();
+            let (cell, _) = pool.take(1).unwrap();
             let read = content.clone();
             let receiver = loom::thread::spawn(move || {
                 let place = place;

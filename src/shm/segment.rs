@@ -364,7 +364,8 @@ impl Segment {
         })
     }
 
-    /// Launcher: rank `rank` is gone, and the job goes on without it. Wakes everybody.
+    /// Launcher: rank `rank` is gone, and the job goes on without it. Wakes everybody. The rank's number comes before the count of
+    /// deaths, so a number up to that count is of a rank all of whose words have been seen.
     pub fn bury(&self, rank: u32) {
         let header = self.header();
         let number = header.deaths.load(Ordering::Relaxed) + 1;

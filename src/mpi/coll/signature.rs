@@ -8,7 +8,7 @@
 //! +---+----------+-----------+--------------------+
 //! ```
 //! Messages are matched without `kind` and `mix` ([`SIGNATURE_BITS`]); the receiver compares them.
-//! Tags of other messages are never negative.
+//! Tags of other messages of that plane are never negative.
 //!
 //! [`SIGNATURE_BITS`]: crate::mpi::pt2pt::matching::SIGNATURE_BITS
 
@@ -145,7 +145,10 @@ pub fn check_end(hold: &mut Hold) -> Result<()> {
     while hold.progress(None)? {}
     let strict = hold.engine.channel.settings().check > 0;
     board::check_end(hold)?;
-    for (envelope, _) in hold.engine.unexpected.iter() {
+    for (envelope, stored) in hold.engine.unexpected.iter() {
+        if !hold.stands(stored) {
+            continue; // Its sender has withdrawn it.
+        }
         let (source, tag, context) = (envelope.source(), envelope.tag(), envelope.context() >> 1);
         if envelope.context() & 1 == 1 && tag < 0 {
             let call = name(tag);

@@ -14,7 +14,6 @@ use crate::channel::wait::Glances;
 use crate::channel::{Arrival, Bytes, Channel, Fault, Glance};
 use crate::mpi::buffer::{Buffer, Layout};
 use crate::mpi::error::{Error, Result, fault};
-use crate::mpi::failure;
 use crate::mpi::request::{Coming, Kind, Receive, Request, RequestKey, Stage};
 use crate::mpi::sleep::Awaited;
 use crate::mpi::status::Status;
@@ -123,11 +122,15 @@ impl Engine {
 pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
     let state: &mut State = hold;
     let mut count = first.map_or(0, |source| state.drain(source, STEP));
-    while count < STEP {
+    let mut preferred = first;
+    while count < STEP || preferred.is_some() {
         if count > 0 && state.has_awaited() {
             break; // Whoever waits goes on; the rest is looked at in the next step.
         }
-        let Some(arrival) = state.engine.channel.poll(first).map_err(fault)? else {
+        if count >= STEP {
+            preferred = None; // The others, and what is queued, have a turn even while that rank floods this one.
+        }
+        let Some(arrival) = state.engine.channel.poll(preferred).map_err(fault)? else {
             break;
         };
         count += 1;
@@ -162,6 +165,9 @@ pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
                 break;
             }
         }
+    }
+    if count >= STEP {
+        state.engine.channel.pass_turn();
     }
     if count > 0 {
         state.tell_queues();
@@ -207,51 +213,6 @@ impl State {
     /// Whether that rank of the job is dead, as far as this rank has dealt with it.
     pub fn is_dead(&self, rank: u32) -> bool {
         self.engine.dead.get(rank as usize).is_some_and(|&dead| dead)
-    }
-
-    /// Gives a message to the receive `key`, whose posting has been taken: at once, or when it has come.
-    /// False when its sender has withdrawn it.
-    ///
-    /// # Errors
-    /// A peer that left the protocol.
-    pub fn give(&mut self, key: RequestKey, envelope: Envelope, stored: Stored) -> Result<bool> {
-        self.take_note(key, envelope);
-        match stored {
-            Stored::Few(len, bytes) => self.fill(key, envelope, bytes.as_ptr(), usize::from(len)),
-            Stored::Whole(bytes) => self.fill(key, envelope, bytes.as_ptr(), bytes.len()),
-            Stored::Arriving(arriving) => {
-                let mut message = arriving.borrow_mut();
-                if message.is_lost {
-                    self.complete(key, Status::EMPTY, Some(failure::lost(envelope.source())));
-                } else if message.bytes.len() < message.total {
-                    message.claimed = Some(key);
-                } else {
-                    self.fill(key, envelope, message.bytes.as_ptr(), message.total);
-                }
-            }
-            Stored::Offer(offered) if self.is_dead(offered.from) => {
-                self.complete(key, Status::EMPTY, Some(failure::lost(envelope.source())));
-            }
-            Stored::Offer(offered) if self.engine.channel.claim(&offered) => self.bring(key, envelope, &offered)?,
-            Stored::Asked(kept) if self.engine.channel.claim_asked(&kept.0) => {
-                self.fill(key, envelope, kept.1.as_ptr(), kept.1.len());
-                self.answer(&kept.0)?;
-            }
-            Stored::Offer(_) | Stored::Asked(_) => {
-                self.move_note(key, None);
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Whether a stored message can still be received.
-    pub fn stands(&self, stored: &Stored) -> bool {
-        match stored {
-            Stored::Offer(offered) => self.engine.channel.stands(offered),
-            Stored::Asked(kept) => self.engine.channel.asked_stands(&kept.0),
-            _ => true,
-        }
     }
 
     fn receive(&mut self, key: RequestKey) -> Option<&mut Receive> {
@@ -566,7 +527,7 @@ impl State {
     }
 
     /// Brings a claimed offer into the receive's buffer.
-    fn bring(&mut self, key: RequestKey, envelope: Envelope, offered: &Offered) -> Result<()> {
+    pub(super) fn bring(&mut self, key: RequestKey, envelope: Envelope, offered: &Offered) -> Result<()> {
         self.tell_awake();
         self.take_note(key, envelope);
         let Some(receive) = self.receive(key) else {
@@ -592,5 +553,43 @@ impl State {
             self.complete(key, status, error);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mpi::comm::Plane;
+    use crate::mpi::pt2pt::{Mode, isend};
+    use crate::mpi::status::ANY_TAG;
+    use crate::mpi::world::World;
+    use crate::shm::segment::Segment;
+    use crate::sys::cvar::Settings;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_flood_from_the_rank_that_is_waited_for_keeps_nobody_else_away() {
+        let segment = Arc::new(Segment::private(3, 4).unwrap());
+        let settings = Settings::read(|_| None).unwrap();
+        let worlds = [0, 1, 2].map(|rank| World::new(State::join(segment.clone(), rank, settings.clone()), false));
+        let mut holds = worlds.each_ref().map(World::hold);
+        let mut word = 0u64;
+        let mut post = |hold: &mut Hold, to| {
+            let (comm, message) = (hold.world.clone(), Buffer::bytes((&raw mut word).cast(), 8));
+            isend(hold, &comm, Plane::PointToPoint, message, to, 1, Mode::Standard).unwrap();
+        };
+        while holds[0].engine.channel.is_flushed() {
+            post(&mut holds[0], 2);
+        }
+        while step(&mut holds[2], None).unwrap() {}
+        (0..8 * STEP).for_each(|_| post(&mut holds[1], 0));
+        post(&mut holds[2], 0);
+        let from_other = Pattern::new(holds[0].world.context_on(Plane::PointToPoint), 2, ANY_TAG);
+        for _ in 0..6 {
+            assert!(step(&mut holds[0], Some(1)).unwrap());
+        }
+        assert!(holds[0].engine.channel.has_next(1), "the flood goes on");
+        assert!(holds[0].engine.unexpected.find(from_other).is_some());
+        assert!(holds[0].engine.channel.is_flushed());
     }
 }

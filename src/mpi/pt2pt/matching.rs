@@ -28,16 +28,17 @@ const NONE: u32 = u32::MAX;
 
 const TAG_BITS: u64 = 0x7fff_ffff;
 const SOURCE_BITS: u64 = 0xffff << 48;
-/// Bits of a negative tag that say which collective call the message belongs to and do not count.
+/// Bits of a negative tag on the plane of collective operations that say which call the message belongs to and do not count.
 pub const SIGNATURE_BITS: u64 = 0x3ff << 21;
 /// What counts for each kind of pattern. A negative tag is nobody's "any tag": its sign stays.
 const MASKS: [u64; 4] = [!0, !SOURCE_BITS, !TAG_BITS, !(SOURCE_BITS | TAG_BITS)];
 const EXACT: usize = 0;
 
-/// The bits of an envelope with tag `tag` that do not count.
+/// The bits of an envelope that do not count: the signature's, if it has both the sign of its tag and, beside that, the lowest
+/// bit of its context, which is the plane.
 #[inline]
-const fn unmatched(tag: i32) -> u64 {
-    SIGNATURE_BITS & (tag >> 31) as i64 as u64
+const fn unmatched(envelope: u64) -> u64 {
+    SIGNATURE_BITS & ((envelope & envelope >> 1) as i32 >> 31) as i64 as u64
 }
 
 /// What a message is matched by, in one word.
@@ -82,7 +83,7 @@ impl Envelope {
     /// The bits that messages are told apart by.
     #[inline]
     fn counting(self) -> u64 {
-        self.0 & !unmatched(self.tag())
+        self.0 & !unmatched(self.0)
     }
 
     /// Tag.
@@ -113,9 +114,9 @@ impl Pattern {
     #[inline]
     pub fn new(context: u16, source: i32, tag: i32) -> Pattern {
         let kind = usize::from(source == ANY_SOURCE) | usize::from(tag == ANY_TAG) << 1;
-        let mask = MASKS[kind] & !unmatched(tag);
         let tag = if tag == ANY_TAG { 0 } else { tag };
         let value = u64::from(source as u16) << 48 | u64::from(context) << 32 | u64::from(tag as u32);
+        let mask = MASKS[kind] & !unmatched(value);
         Pattern { value, mask }
     }
 
@@ -124,7 +125,7 @@ impl Pattern {
     pub fn exact(envelope: Envelope) -> Pattern {
         Pattern {
             value: envelope.0,
-            mask: !unmatched(envelope.tag()),
+            mask: !unmatched(envelope.0),
         }
     }
 

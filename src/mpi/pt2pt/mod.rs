@@ -492,10 +492,7 @@ pub fn imrecv(hold: &mut Hold, matched: RequestKey, buffer: Buffer) -> Result<Re
     let receive = Kind::Recv(Receive::new(buffer));
     let key = hold.add_request(Request::new(receive, comm))?;
     hold.move_note(matched, Some(key));
-    if !hold.give(key, envelope, stored)? {
-        let error = Error::new(Class::Other, "the matched message was cancelled by its sender");
-        hold.complete(key, Status::EMPTY, Some(error));
-    }
+    hold.give_claimed(key, envelope, stored)?;
     Ok(key)
 }
 

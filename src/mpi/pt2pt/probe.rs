@@ -78,22 +78,28 @@ pub fn mprobe(hold: &mut Hold, comm: &Rc<Comm>, source: i32, tag: i32) -> Result
 /// # Errors
 /// Too many requests.
 pub fn take_kept(hold: &mut Hold, comm: &Rc<Comm>, source: i32, tag: i32) -> Result<Option<(RequestKey, Status)>> {
-    let Some(status) = hold.look(pattern(comm, source, tag)) else {
-        return Ok(None);
-    };
-    Ok(extract(hold, comm, source, tag)?.map(|key| (key, status)))
+    while let Some(status) = hold.look(pattern(comm, source, tag)) {
+        if let Some(key) = extract(hold, comm, source, tag)? {
+            return Ok(Some((key, status)));
+        }
+    }
+    Ok(None)
 }
 
+/// Takes the first message that a receive would get now out of matching, and out of its sender's hands: who has matched it shall
+/// get it. `None` if there is none, or its sender was quicker and has withdrawn it.
 fn extract(hold: &mut Hold, comm: &Rc<Comm>, source: i32, tag: i32) -> Result<Option<RequestKey>> {
-    match hold.engine.unexpected.take(pattern(comm, source, tag)) {
-        Some((envelope, stored)) => {
-            let request = Request::new(Kind::Matched(envelope, stored), Some(comm.clone()));
-            let key = hold.add_request(request)?;
-            hold.take_note(key, envelope);
-            Ok(Some(key))
-        }
-        None => Ok(None),
+    let Some((envelope, stored)) = hold.engine.unexpected.take(pattern(comm, source, tag)) else {
+        return Ok(None);
+    };
+    if !hold.claim(&stored) {
+        hold.drop_note(envelope, Which::First);
+        return Ok(None);
     }
+    let request = Request::new(Kind::Matched(envelope, stored), Some(comm.clone()));
+    let key = hold.add_request(request)?;
+    hold.take_note(key, envelope);
+    Ok(Some(key))
 }
 
 fn pattern(comm: &Comm, source: i32, tag: i32) -> Pattern {

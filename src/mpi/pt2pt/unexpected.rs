@@ -1,7 +1,13 @@
-//! Messages that have come before their receive: what is kept of them.
+//! Messages that have come before their receive: what is kept of them, and how a receive gets it.
 
+use super::matching::Envelope;
+use super::types::Which;
 use crate::channel::packet::{Asked, Offered};
+use crate::mpi::error::Result;
+use crate::mpi::failure;
 use crate::mpi::request::RequestKey;
+use crate::mpi::status::Status;
+use crate::mpi::world::State;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -73,5 +79,70 @@ impl Stored {
     /// Whether the message holds no byte.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl State {
+    /// Gives a kept message to the receive `key`, whose posting has been taken: at once, or when it has come.
+    /// False when its sender has withdrawn it.
+    ///
+    /// # Errors
+    /// A peer that left the protocol.
+    pub fn give(&mut self, key: RequestKey, envelope: Envelope, stored: Stored) -> Result<bool> {
+        let is_here = self.claim(&stored);
+        match is_here {
+            true => self.give_claimed(key, envelope, stored)?,
+            false => self.drop_note(envelope, Which::First),
+        }
+        Ok(is_here)
+    }
+
+    /// As [`State::give`], a message that has been claimed.
+    ///
+    /// # Errors
+    /// As [`State::give`].
+    pub(super) fn give_claimed(&mut self, key: RequestKey, envelope: Envelope, stored: Stored) -> Result<()> {
+        self.take_note(key, envelope);
+        match stored {
+            Stored::Few(len, bytes) => self.fill(key, envelope, bytes.as_ptr(), usize::from(len)),
+            Stored::Whole(bytes) => self.fill(key, envelope, bytes.as_ptr(), bytes.len()),
+            Stored::Arriving(arriving) => {
+                let mut message = arriving.borrow_mut();
+                if message.is_lost {
+                    self.complete(key, Status::EMPTY, Some(failure::lost(envelope.source())));
+                } else if message.bytes.len() < message.total {
+                    message.claimed = Some(key);
+                } else {
+                    self.fill(key, envelope, message.bytes.as_ptr(), message.total);
+                }
+            }
+            Stored::Offer(offered) if self.is_dead(offered.from) => {
+                self.complete(key, Status::EMPTY, Some(failure::lost(envelope.source())));
+            }
+            Stored::Offer(offered) => self.bring(key, envelope, &offered)?,
+            Stored::Asked(kept) => {
+                self.fill(key, envelope, kept.1.as_ptr(), kept.1.len());
+                self.answer(&kept.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims a kept message, which its sender cannot withdraw from now on. False when it has done so before.
+    pub(super) fn claim(&self, stored: &Stored) -> bool {
+        match stored {
+            Stored::Offer(offered) => self.engine.channel.claim(offered),
+            Stored::Asked(kept) => self.engine.channel.claim_asked(&kept.0),
+            _ => true,
+        }
+    }
+
+    /// Whether a kept message can still be received.
+    pub fn stands(&self, stored: &Stored) -> bool {
+        match stored {
+            Stored::Offer(offered) => self.engine.channel.stands(offered),
+            Stored::Asked(kept) => self.engine.channel.asked_stands(&kept.0),
+            _ => true,
+        }
     }
 }

@@ -153,6 +153,7 @@ fn finish(
         mapped: RefCell::new(vec![None; parts.len()]),
         serving: RefCell::default(),
         asked: Cell::new(0),
+        is_leaving: Cell::new(false),
         parts,
         comm,
     };
@@ -197,6 +198,7 @@ pub fn forget(state: &mut State, key: u32) {
 /// `RmaSync`: an access or exposure is still open.
 pub fn free(hold: &mut Hold, window: &Window) -> Result<()> {
     window.epochs.borrow().check_idle()?;
+    window.is_leaving.set(true);
     barrier(hold, &window.comm)?;
     Claims(window.zone.clone()).give_back(hold);
     Ok(())

@@ -104,6 +104,8 @@ pub struct Window {
     /// Requests of others that have not come whole yet.
     serving: RefCell<Vec<serve::Coming>>,
     asked: Cell<u32>,
+    /// This process frees the window: as soon as member 0 is through with that, the mailboxes are somebody else's memory.
+    is_leaving: Cell<bool>,
 }
 
 /// Size, displacement unit, flavour and model of this process's part, at addresses that last as long as the window.
@@ -197,10 +199,15 @@ impl Window {
         unsafe { &*self.controls.base().cast::<Control>().add(rank as usize) }
     }
 
-    /// Where member `rank` is asked for its memory; `None` where all is mapped.
+    /// Where member `rank` is asked for its memory; `None` where all is mapped, or from now on nobody is asked.
     fn mailboxes(&self, rank: u32) -> Option<&[Mailbox]> {
         assert!((rank as usize) < self.parts.len());
-        let first = self.mailboxes.as_ref()?.base().cast::<Mailbox>();
+        let first = self
+            .mailboxes
+            .as_ref()
+            .filter(|_| !self.is_leaving.get())?
+            .base()
+            .cast::<Mailbox>();
         // SAFETY: the view holds so many for each member, of atomics, for which zero bytes are valid, and cells.
         Some(unsafe { std::slice::from_raw_parts(first.add(rank as usize * MAILBOXES), MAILBOXES) })
     }

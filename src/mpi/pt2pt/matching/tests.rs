@@ -412,3 +412,20 @@ fn the_signature_of_a_collective_call_does_not_count() {
     posted.post(Pattern::new(0, 3, 1 << 21), 0);
     assert_eq!(posted.take(Envelope::new(0, 3, 2 << 21)), None);
 }
+
+#[test]
+fn negative_tags_name_calls_on_the_collective_plane_alone() {
+    let alike = |context, other| {
+        let (tag, other) = (i32::MIN, i32::MIN + other);
+        let envelope = Envelope::new(context, 3, other);
+        let patterns = [
+            Pattern::new(context, 3, tag),
+            Pattern::exact(Envelope::new(context, 3, tag)),
+        ];
+        patterns.map(|pattern| pattern.matches(envelope))
+    };
+    for bit in 0..31 {
+        assert_eq!(alike(6, 1 << bit), [false; 2], "bit {bit}");
+        assert_eq!(alike(7, 1 << bit), [bit >= 21; 2], "bit {bit}");
+    }
+}
