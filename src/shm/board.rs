@@ -45,9 +45,12 @@ pub const SLOTS: usize = 16;
 /// Bytes of payload in a slot.
 pub const INLINE: usize = 8 * WORDS;
 const WORDS: usize = 14;
-/// Bytes of a rank's scratch memory for what is too long for a slot: as many as a wide room has, or as it goes round in
-/// (`NEARMPI_BOARD_ROUND`).
-pub const SCRATCH: usize = 1 << 20;
+/// Bytes of a rank's scratch memory for what is too long for a slot: as many as it goes round in at most (`NEARMPI_BOARD_ROUND`), of which it uses
+/// those of a wide room otherwise, and behind them a reserve for communicators that have nothing there while others have
+/// all: their threads may be what those wait for.
+pub const SCRATCH: usize = ROUND + ROOM.0;
+/// Bytes of it before the reserve.
+pub const ROUND: usize = 1 << 20;
 /// Contexts, from the first on, that have a second board: for nonblocking operations. As many boards more are for persistent ones.
 pub const STARTED: usize = 256;
 /// Those of either, from the first on, that have a wide room each, behind the scratch memory: those of one communicator must

@@ -7,7 +7,7 @@
 //! | for each sender:   offers 2M
 //! | fates 128K | for each rank: votes 1M
 //! | for each rank:     a board 2176 bytes for each of 8192 contexts, another for the first 256 and for 256 persistent operations,
-//! |                    scratch 1M, rooms 24M, trays 84K, what two ranks swap 8M (first touched by the rank)
+//! |                    scratch 1544K, rooms 24M, trays 84K, what two ranks swap 8M (first touched by the rank)
 //! | for each rank:     what it counts when it is profiled (profile.rs)
 //! | published names 3M
 //! | for each rank:     zone: memory it shares on demand (zone.rs)

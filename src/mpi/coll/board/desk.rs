@@ -5,7 +5,7 @@ use super::Boards;
 use super::learnt::Paces;
 use super::lent::Samples;
 use super::started::Open;
-use crate::shm::board::{Board, Place, ROOM, SCRATCH, TRAYS};
+use crate::shm::board::{Board, Place, ROOM, ROUND, SCRATCH, TRAYS};
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
 use std::rc::Rc;
@@ -195,7 +195,7 @@ impl Desk {
     /// That of a rank which goes round in `round` bytes of scratch memory, or in none.
     pub fn new(round: u64) -> Desk {
         Desk {
-            round: Round::new((round as usize).min(SCRATCH)),
+            round: Round::new((round as usize).min(ROUND)),
             ..Desk::default()
         }
     }
@@ -243,8 +243,22 @@ impl Desk {
         }
         self.take(len, turn, boards, round).or_else(|| {
             self.look();
-            self.take(len, turn, boards, round)
+            let found = self.take(len, turn, boards, round);
+            found.or_else(|| self.take_reserve(len, turn, boards))
         })
+    }
+
+    /// Takes a place behind all that is used otherwise, for a communicator that has none anywhere.
+    #[cold]
+    fn take_reserve(&mut self, len: usize, turn: u64, boards: &Rc<Boards>) -> Option<usize> {
+        if self.lying.iter().any(|piece| Rc::ptr_eq(&piece.boards, boards)) {
+            return None;
+        }
+        let before = self.lying.partition_point(|piece| piece.from < ROUND);
+        let reserved = self.lying[before..].iter();
+        let places = reserved.map(|piece| (piece.from - ROUND, piece.to - ROUND));
+        let (from, index) = gap(places, len, SCRATCH - ROUND)?;
+        Some(self.insert(before + index, (ROUND + from, len), turn, boards))
     }
 
     /// Whether there is room for `len` bytes already.
@@ -275,18 +289,26 @@ impl Desk {
             None
         };
         let (from, index) = next.or_else(|| self.gap(len))?;
-        let to = (from + len).next_multiple_of(LINE);
+        let from = self.insert(index, (from, len), turn, boards);
         if round {
-            self.round.took(to, len);
+            self.round.took(self.lying[index].to, len);
         }
-        let boards = boards.clone();
-        self.lying.insert(index, Piece { from, to, turn, boards });
         Some(from)
     }
 
-    /// The turn, and the boards, whose readers have to be waited for when there is no room.
-    pub fn oldest(&self) -> Option<(u64, Rc<Boards>)> {
-        self.lying.first().map(|piece| (piece.turn, piece.boards.clone()))
+    /// Writes down the piece `(first byte, length)`; its first byte.
+    fn insert(&mut self, index: usize, (from, len): (usize, usize), turn: u64, boards: &Rc<Boards>) -> usize {
+        let (to, boards) = ((from + len).next_multiple_of(LINE), boards.clone());
+        self.lying.insert(index, Piece { from, to, turn, boards });
+        from
+    }
+
+    /// The turn, and the boards, whose readers have to be waited for when there is no room for one of `boards`: its own, if it has
+    /// something there, for others' may wait for what a thread has to show here.
+    pub fn oldest(&self, boards: &Rc<Boards>) -> Option<(u64, Rc<Boards>)> {
+        let own = self.lying.iter().find(|piece| Rc::ptr_eq(&piece.boards, boards));
+        let piece = own.or(self.lying.first())?;
+        Some((piece.turn, piece.boards.clone()))
     }
 }
 
@@ -295,6 +317,7 @@ mod tests {
     use super::super::tests::{ANY, Step, What, job, take};
     use super::*;
     use crate::mpi::coll::board;
+    use crate::mpi::comm::create;
     use crate::mpi::world::Hold;
 
     /// `take` compares what has come with its definition.
@@ -338,6 +361,36 @@ mod tests {
                 assert_eq!(left(&hold), before);
             });
         }
+    }
+
+    /// What is shown is read only when all has been.
+    #[test]
+    fn who_has_nothing_shown_finds_room_when_another_communicator_has_all() {
+        job(2, 1, &[], false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            let boards = [0; 3].map(|_| {
+                let dup = Rc::new(create::dup(&mut hold, &comm).unwrap());
+                board::of(&hold, &dup).unwrap().clone()
+            });
+            if rank == 1 {
+                return;
+            }
+            let desk = &mut hold.desk;
+            let mut place = |boards: &Rc<Boards>, len, turn| desk.place(len, turn, boards, false);
+            let turn = 1 << 40;
+            let full: Vec<_> = (turn..).map_while(|turn| place(&boards[0], 64 << 10, turn)).collect();
+            assert_eq!(full.len(), ROOM.0 / (64 << 10));
+            assert_eq!(place(&boards[1], 64 << 10, turn), Some(ROUND));
+            assert_eq!(place(&boards[2], 20_000, turn), Some(ROUND + (64 << 10)));
+            assert_eq!(place(&boards[1], 20_000, turn), None, "it has something there");
+            // Who has nothing at all waits for the others.
+            for (index, first) in [(0, turn), (1, turn)] {
+                let (oldest, whose) = desk.oldest(&boards[index]).unwrap();
+                assert!(oldest == first && Rc::ptr_eq(&whose, &boards[index]));
+            }
+            desk.lying.clear();
+        });
     }
 
     #[test]

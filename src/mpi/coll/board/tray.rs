@@ -46,7 +46,7 @@ impl<'a> Turn<'a> {
             if let Some(at) = hold.desk.place(len, last, self.boards, round) {
                 return Ok(at);
             }
-            match hold.desk.oldest() {
+            match hold.desk.oldest(self.boards) {
                 Some((turn, boards)) => boards.wait_through(hold, turn, self.comm, self.tag)?,
                 None => fail!(Intern, "{len} bytes are too many to show to other ranks"),
             }
