@@ -202,12 +202,12 @@ impl<B: Bytes> Channel<B> {
         self.waiting.is_empty() && self.offers.kept == 0
     }
 
-    /// Drops what waits for ranks that have finalized, which read no more: answers to messages that they have long since
+    /// Drops what waits for ranks that have finalized or died, which read no more: answers to messages that they have long since
     /// forgotten, and messages that were withdrawn.
     pub fn drop_unread(&mut self) {
         let (segment, out) = (&self.segment, &mut self.out);
         self.waiting.retain(|&to| {
-            let is_gone = segment.life(to) == Life::Finalized;
+            let is_gone = matches!(segment.life(to), Life::Finalized | Life::Dead);
             if is_gone {
                 let out = &mut out[to as usize];
                 out.controls.clear();
@@ -215,11 +215,6 @@ impl<B: Bytes> Channel<B> {
             }
             !is_gone
         });
-    }
-
-    /// Whether this rank's ring to itself is empty.
-    pub fn is_alone(&self) -> bool {
-        self.out[self.me as usize].producer.pushed().0 == self.rings[self.me as usize].consumed().0
     }
 
     /// Sends on what is queued, as far as rings and pool allow.

@@ -367,12 +367,17 @@ impl Segment {
     /// Launcher: rank `rank` is gone, and the job goes on without it. Wakes everybody. The rank's number comes before the count of
     /// deaths, so a number up to that count is of a rank all of whose words have been seen.
     pub fn bury(&self, rank: u32) {
-        let header = self.header();
-        let number = header.deaths.load(Ordering::Relaxed) + 1;
-        let block = self.rank(rank);
+        let (deaths, block) = (&self.header().deaths, self.rank(rank));
         block.life.store(Life::Dead as u32, Ordering::Release);
-        block.death.store(number, Ordering::Release);
-        header.deaths.store(number, Ordering::Release);
+        let mut before = deaths.load(Ordering::Relaxed);
+        loop {
+            block.death.store(before + 1, Ordering::Release);
+            // The launcher of ranks that were started later may bury one at the same time.
+            match deaths.compare_exchange(before, before + 1, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => before = now,
+            }
+        }
         self.announce();
     }
 
