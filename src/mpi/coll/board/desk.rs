@@ -34,8 +34,6 @@ pub struct Desk {
     pub started: Vec<Open>,
     /// Room for blocks on their way through the cache; whoever uses it takes it and brings it back.
     pub blocks: Vec<u8>,
-    /// Copies of what others lend, where this rank cannot map it, until the call is over.
-    pub borrowed: Vec<Vec<u8>>,
     /// What was in the buffers that this rank has shown.
     pub samples: Samples,
     /// How long it takes to read other ranks' memory.

@@ -92,9 +92,7 @@ impl Boards {
     #[inline]
     pub fn take_back(&self, hold: &mut Hold, comm: &Comm) -> Result<()> {
         hold.desk.samples.calls += 1;
-        if !hold.desk.borrowed.is_empty() {
-            hold.desk.borrowed.clear();
-        }
+        self.borrowed.borrow_mut().clear();
         match self.lent.take() {
             None => Ok(()),
             Some((turn, tag)) => self.wait_through(hold, turn, comm, tag),
@@ -228,7 +226,7 @@ impl Turn<'_> {
             );
         }
         let data = copy.as_ptr();
-        hold.desk.borrowed.push(copy);
+        self.boards.borrowed.borrow_mut().push(copy);
         Ok(data)
     }
 }
@@ -321,7 +319,11 @@ mod tests {
                     true => assert!(outcome.unwrap_err().to_string().contains("neither map nor copy")),
                     false => assert!(outcome.is_ok() && ints.iter().all(|&int| int == 7), "rank {rank}"),
                 }
-                assert!(hold.desk.borrowed.is_empty() || last, "copies are kept for a call");
+                let boards = board::of(&hold, &comm).unwrap();
+                assert!(
+                    boards.borrowed.borrow().is_empty() || last,
+                    "copies are kept for a call"
+                );
             }
         });
     }

@@ -140,6 +140,8 @@ pub struct Boards {
     early: RefCell<Vec<u64>>,
     /// The last turn in which this rank has lent something since the call began, and its tag.
     lent: Cell<Option<(u64, i32)>>,
+    /// Copies of what others lend, where this rank cannot map it, until the call is over.
+    borrowed: RefCell<Vec<Vec<u8>>>,
     /// Bytes from which it does.
     lend_min: usize,
     /// The memory of all this.
@@ -300,6 +302,7 @@ impl Boards {
             over: Cell::new(before),
             early: RefCell::default(),
             lent: Cell::new(None),
+            borrowed: RefCell::default(),
             lend_min: match settings.board_lend {
                 // Of more ranks each waits for more.
                 least if least > 0 && !started && !segment.oversubscribed() => {
