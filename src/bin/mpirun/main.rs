@@ -10,13 +10,15 @@
 //! | `binding` | which CPUs each rank gets |
 //! | `start` | the ranks' surroundings, descriptors and places |
 //! | `supervise` | the loop from start to end: signals, deaths, time limit |
+//! | `remains` | what is left when the ranks are gone |
 //! | `stall` | noticing that ranks wait for each other |
 //! | `view` | what the ranks are doing, in words |
 //! | `report` | who waits for whom |
 //! | `top` | the live table |
 //! | `profile` | where the job's time and bytes went, if that is asked for |
 //! | `server` | PMI-1 for programs of other MPI libraries |
-//! | `output` | tagged output |
+//! | `output` | the ranks' output, tagged and in whole lines |
+//! | `outlet` | where output goes, and what has to wait for its reader |
 //! | `os` | system calls that the standard library lacks |
 mod annex;
 mod arguments;
@@ -27,9 +29,13 @@ mod completion;
 mod man;
 mod options;
 mod os;
+mod outlet;
 mod output;
 mod profile;
+mod remains;
 mod report;
+#[path = "../shared/say.rs"]
+mod say;
 mod server;
 mod stall;
 mod start;
@@ -49,7 +55,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(code) => ExitCode::from(code as u8),
         Err(failure) => {
-            eprintln!("mpirun: {}", failure.text);
+            say::aside(&format!("mpirun: {}", failure.text));
             ExitCode::from(failure.code as u8)
         }
     }
@@ -61,11 +67,11 @@ fn run() -> Result<i32, Failure> {
     let separator = if host_job.is_some() { SEPARATOR } else { ":" };
     let read = |name: &str| std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}"));
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match arguments::parse(words.clone(), separator, &read, host.trim()).map_err(Failure::new)? {
-        Request::Help => print!("{}", options::help()),
-        Request::Version => println!("mpirun (nearmpi) {}", env!("CARGO_PKG_VERSION")),
+    let text = match arguments::parse(words.clone(), separator, &read, host.trim()).map_err(Failure::new)? {
+        Request::Help => options::help(),
+        Request::Version => format!("mpirun (nearmpi) {}\n", env!("CARGO_PKG_VERSION")),
         Request::Completion(shell) => match completion::script(&shell) {
-            Some(script) => print!("{script}"),
+            Some(script) => script,
             None => {
                 return Err(Failure::new(format!(
                     "-completion {shell}: not one of {}",
@@ -77,7 +83,8 @@ fn run() -> Result<i32, Failure> {
             None => return launch(*job, &words),
             Some(host_job) => return extend(&job, &host_job),
         },
-    }
+    };
+    say::out(&text).map_err(Failure::new)?;
     Ok(0)
 }
 
@@ -106,7 +113,7 @@ fn launch(mut job: Job, words: &[OsString]) -> Result<i32, Failure> {
     }
     auto::place(&mut job, words)?;
     if job.verbose {
-        job.notes.iter().for_each(|note| eprintln!("mpirun: {note}"));
+        job.notes.iter().for_each(|note| say::aside(&format!("mpirun: {note}")));
     }
     run_to_the_end(&job, None)
 }
@@ -118,7 +125,7 @@ fn run_to_the_end(job: &Job, host: Option<&Host>) -> Result<i32, Failure> {
     match start::start(job, host, signals.before) {
         Ok(started) => Ok(supervise::supervise(job, host, started, signals)),
         Err(failure) => {
-            supervise::clear(&mut signals);
+            remains::clear(&mut signals);
             Err(failure)
         }
     }
