@@ -1,5 +1,5 @@
 /* Claim: MPI_Abort by one rank ends the whole job at once, and its code is the launcher's exit status; a rank that
- * dies or leaves without Finalize ends the job too. Argument: `abort`, `kill`, `exit`, `error` (a fatal MPI error), `class`
+ * dies or leaves without Finalize ends the job too. Argument: `abort` (and its code, if not 42), `kill`, `exit`, `error` (a fatal MPI error), `class`
  * (one of a class that the program has added). */
 #include "check.h"
 #include <signal.h>
@@ -11,7 +11,7 @@ int main(int argc, char **argv)
     OK(MPI_Barrier(MPI_COMM_WORLD));
     if (my_rank == n_ranks - 1) {
         if (!strcmp(how, "abort"))
-            MPI_Abort(MPI_COMM_WORLD, 42);
+            MPI_Abort(MPI_COMM_WORLD, argc > 2 ? atoi(argv[2]) : 42);
         if (!strcmp(how, "kill"))
             raise(SIGKILL);
         if (!strcmp(how, "exit"))

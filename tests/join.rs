@@ -49,9 +49,9 @@ fn rank() {
         "joined {}/{} appnum {} exec {closed_by_exec} all {pids:?}",
         member.rank, member.size, member.appnum
     );
-    if std::env::var("NEARMPI_TEST_ABORT").is_ok() {
+    if let Ok(code) = std::env::var("NEARMPI_TEST_ABORT") {
         if member.rank == 1 {
-            member.control.abort(42);
+            member.control.abort(code.parse().unwrap());
         }
         std::thread::sleep(Duration::from_secs(20));
     }
@@ -106,10 +106,10 @@ fn check_job(launcher: &str, ranks: usize) {
     }
 }
 
-fn check_abort(launcher: &str) {
+fn check_abort(launcher: &str, code: &str, expected: i32) {
     let begin = Instant::now();
-    let output = launch(launcher, &["-n", "2"], &[("NEARMPI_TEST_ABORT", "1")]);
-    assert_eq!(output.status.code(), Some(42), "{launcher}: {output:?}");
+    let output = launch(launcher, &["-n", "2"], &[("NEARMPI_TEST_ABORT", code)]);
+    assert_eq!(output.status.code(), Some(expected), "{launcher}: {output:?}");
     assert!(begin.elapsed() < Duration::from_secs(10), "{launcher}");
 }
 
@@ -118,7 +118,9 @@ fn under_our_own_mpirun() {
     for ranks in [1, 2, 4] {
         check_job(env!("CARGO_BIN_EXE_mpirun"), ranks);
     }
-    check_abort(env!("CARGO_BIN_EXE_mpirun"));
+    for (code, expected) in [("42", 42), ("300", 44), ("512", 1), ("0", 0)] {
+        check_abort(env!("CARGO_BIN_EXE_mpirun"), code, expected);
+    }
 }
 
 #[test]
@@ -142,7 +144,7 @@ fn under_other_launchers() {
         for ranks in [1, 2, 5] {
             check_job(launcher, ranks);
         }
-        check_abort(launcher);
+        check_abort(launcher, "42", 42);
     }
 }
 

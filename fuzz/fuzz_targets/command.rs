@@ -25,12 +25,18 @@ mod intel;
 mod options;
 #[path = "../../src/bin/mpirun/os.rs"]
 mod os;
+#[path = "../../src/bin/mpirun/outlet.rs"]
+mod outlet;
 #[path = "../../src/bin/mpirun/output.rs"]
 mod output;
 #[path = "../../src/bin/mpirun/profile.rs"]
 mod profile;
+#[path = "../../src/bin/mpirun/remains.rs"]
+mod remains;
 #[path = "../../src/bin/mpirun/report.rs"]
 mod report;
+#[path = "../../src/bin/shared/say.rs"]
+mod say;
 #[path = "../../src/bin/mpirun/server.rs"]
 mod server;
 #[path = "../../src/bin/mpirun/stall.rs"]

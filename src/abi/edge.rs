@@ -46,6 +46,7 @@ use super::errhandler::{raise, report};
 use super::source::Source;
 use super::types::*;
 use crate::fail;
+use crate::launch::aborted_with;
 use crate::mpi::comm::Comm;
 use crate::mpi::world::{State, World};
 use std::ffi::{CStr, c_char, c_int};
@@ -163,8 +164,9 @@ pub fn at_end_of_job(hook: fn(c_int)) {
     let _ = END_OF_JOB.set(hook);
 }
 
-/// Ends the whole job with exit code `code`.
+/// Ends the whole job with exit code `code`, or with 1 if that would pass for success.
 pub fn end_job(code: c_int) -> ! {
+    let code = aborted_with(code);
     flush_stdout();
     if let Some(hook) = END_OF_JOB.get() {
         hook(code);

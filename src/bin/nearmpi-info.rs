@@ -1,6 +1,9 @@
 //! nearmpi-info: what this nearmpi is, which functions it has, which settings it knows.
 //! Under the name `mpichversion` it prints the lines that tools read from MPICH's program.
 
+#[path = "shared/say.rs"]
+mod say;
+
 use mpi::abi::chapters::{CHAPTERS, chapter};
 use mpi::abi::unsupported::unsupported_names;
 use mpi::mpi::coll::choice::Case;
@@ -10,7 +13,6 @@ use mpi::sys::selection::Operation;
 use mpi::version;
 use std::ffi::OsStr;
 use std::fmt::Write;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -33,22 +35,24 @@ fn main() -> ExitCode {
     let mut words = std::env::args();
     let program = words.next().unwrap_or_default();
     if Path::new(&program).file_name() == Some(OsStr::new("mpichversion")) {
-        return say(&mpichversion());
+        return printed(&mpichversion());
     }
     match reply(words.next().as_deref(), words.next().as_deref()) {
-        Ok(text) => say(&text),
+        Ok(text) => printed(&text),
         Err(sentence) => {
-            eprint!("nearmpi-info: {sentence}\n\n{HELP}");
+            say::aside(&format!("nearmpi-info: {sentence}\n\n{HELP}"));
             ExitCode::from(2)
         }
     }
 }
 
-/// Prints `text`; a reader that has seen enough (`| head`) is no failure.
-fn say(text: &str) -> ExitCode {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
-        _ => ExitCode::SUCCESS,
+fn printed(text: &str) -> ExitCode {
+    match say::out(text) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(sentence) => {
+            say::aside(&format!("nearmpi-info: {sentence}"));
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 #[cfg(test)]
 #[path = "shared/man.rs"]
 mod man;
+#[path = "shared/say.rs"]
+mod say;
 
 use clap::{Parser, ValueEnum};
 use mpi::place::machine::Machine;
@@ -13,7 +15,6 @@ use mpi::place::{draw, map, patterns};
 use mpi::sys::cpuset::CpuSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -83,13 +84,10 @@ enum By {
 }
 
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
-        Ok(text) => match std::io::stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
-            _ => ExitCode::SUCCESS,
-        },
+    match run(&Options::parse()).and_then(|text| say::out(&text)) {
+        Ok(_) => ExitCode::SUCCESS,
         Err(sentence) => {
-            eprintln!("nearmpi-place: {sentence}");
+            say::aside(&format!("nearmpi-place: {sentence}"));
             ExitCode::FAILURE
         }
     }
@@ -102,7 +100,9 @@ fn run(options: &Options) -> Result<String, String> {
         (None, None) => return Err("neither a matrix nor a pattern".into()),
     };
     let (machine, notice) = Machine::of(&options.topology, options.hwloc.as_deref())?;
-    notice.iter().for_each(|notice| eprintln!("nearmpi-place: {notice}"));
+    notice
+        .iter()
+        .for_each(|notice| say::aside(&format!("nearmpi-place: {notice}")));
     let machine = match options.topology.as_str() {
         "host" => machine.restricted(&mpi::sys::cpu::mask(0))?,
         _ => machine,

@@ -3,6 +3,8 @@
 
 #[path = "mpirun/report.rs"]
 mod report;
+#[path = "shared/say.rs"]
+mod say;
 #[path = "mpirun/top.rs"]
 mod top;
 #[path = "mpirun/view.rs"]
@@ -10,7 +12,7 @@ mod view;
 
 use mpi::shm::segment::Segment;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,18 +46,18 @@ fn main() -> ExitCode {
     let request = match parse(std::env::args().skip(1)) {
         Ok(Some(request)) => request,
         Ok(None) => {
-            print!("{HELP}");
+            let _ = say::out(HELP);
             return ExitCode::SUCCESS;
         }
         Err(sentence) => {
-            eprint!("nearmpi-top: {sentence}\n\n{HELP}");
+            say::aside(&format!("nearmpi-top: {sentence}\n\n{HELP}"));
             return ExitCode::from(2);
         }
     };
     match show(&request) {
         Ok(()) => ExitCode::SUCCESS,
         Err(sentence) => {
-            eprintln!("nearmpi-top: {sentence}");
+            say::aside(&format!("nearmpi-top: {sentence}"));
             ExitCode::FAILURE
         }
     }
@@ -125,11 +127,8 @@ fn show(request: &Request) -> Result<(), String> {
         views
     };
     let (mut table, mut screen) = (Table::default(), Screen::default());
-    // What nobody reads is no failure.
-    let say = |text: String| io::stdout().write_all(text.as_bytes()).is_ok() && io::stdout().flush().is_ok();
     if request.report {
-        say(report::lines(&views(), false).join("\n") + "\n");
-        return Ok(());
+        return say::out(&(report::lines(&views(), false).join("\n") + "\n")).map(drop);
     }
     table.lines(&views(), None);
     let mut pause = request.every.min(Duration::from_millis(200));
@@ -142,7 +141,7 @@ fn show(request: &Request) -> Result<(), String> {
             Some(_) => screen.draw(&lines),
             None => lines.join("\n") + "\n\n",
         };
-        if !say(text) || request.once {
+        if !say::out(&text)? || request.once {
             break;
         }
     }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 #[path = "shared/man.rs"]
 mod man;
+#[path = "shared/say.rs"]
+mod say;
 
 use clap::Parser;
 use mpi::place::machine::Machine;
@@ -10,7 +12,6 @@ use mpi::place::weights::Weights;
 use mpi::place::{draw, map};
 use mpi::sys::cpuset::CpuSet;
 use std::fs;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -42,13 +43,10 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
-        Ok(text) => match std::io::stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
-            _ => ExitCode::SUCCESS,
-        },
+    match run(&Options::parse()).and_then(|text| say::out(&text)) {
+        Ok(_) => ExitCode::SUCCESS,
         Err(sentence) => {
-            eprintln!("nearmpi-topo: {sentence}");
+            say::aside(&format!("nearmpi-topo: {sentence}"));
             ExitCode::FAILURE
         }
     }
@@ -56,7 +54,9 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<String, String> {
     let (machine, notice) = Machine::of(&options.topology, options.hwloc.as_deref())?;
-    notice.iter().for_each(|notice| eprintln!("nearmpi-topo: {notice}"));
+    notice
+        .iter()
+        .for_each(|notice| say::aside(&format!("nearmpi-topo: {notice}")));
     let ranks = match (&options.map, options.job) {
         (Some(path), _) => {
             let name = path.display();

@@ -74,6 +74,37 @@ pub fn read_some(fd: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
     }
 }
 
+/// Writes what `fd` takes of `bytes`; of a pipe or a terminal that is full and not to be waited for, the error is `WouldBlock`.
+///
+/// # Errors
+/// What write(2) reports.
+pub fn write_some(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    loop {
+        // SAFETY: the pointer and length are those of a live slice.
+        let put = unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
+        match check_len(put) {
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// Writes all of `bytes`, waiting for the reader also where whoever shares the descriptor has made it one that does not wait.
+///
+/// # Errors
+/// What write(2) reports.
+pub fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match write_some(fd, bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(e) if e.kind() == ErrorKind::WouldBlock => wait(fd, libc::POLLOUT, Duration::from_secs(60)),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
 /// True once the other end of a socket is closed and everything it sent has been read. Never waits.
 pub fn is_closed(socket: BorrowedFd<'_>) -> bool {
     let mut byte = [0u8];
@@ -85,9 +116,13 @@ pub fn is_closed(socket: BorrowedFd<'_>) -> bool {
 
 /// Waits until something can be read from `fd`, or the time is over.
 pub fn wait_readable(fd: BorrowedFd<'_>, time: Duration) {
+    wait(fd, libc::POLLIN, time);
+}
+
+fn wait(fd: BorrowedFd<'_>, events: libc::c_short, time: Duration) {
     let mut one = libc::pollfd {
         fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
+        events,
         revents: 0,
     };
     // SAFETY: one live pollfd; any outcome is fine, the caller looks for itself.
@@ -278,6 +313,25 @@ mod tests {
         let (left, right) = UnixStream::pair().unwrap();
         drop(right);
         assert_eq!(send_all(left.as_fd(), b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_reader_that_is_slow_gets_all_of_a_socket_that_does_not_wait() {
+        let (left, mut right) = UnixStream::pair().unwrap();
+        left.set_nonblocking(true).unwrap();
+        let sent: Vec<u8> = (0..3 << 20).map(|i| (i % 251) as u8).collect();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| write_all(left.as_fd(), &sent));
+            let mut got = vec![0; sent.len()];
+            right.read_exact(&mut got).unwrap();
+            assert!(got == sent && writer.join().unwrap().is_ok());
+        });
+        // More than it holds, and nobody reads.
+        while write_some(left.as_fd(), &sent).is_ok() {}
+        assert_eq!(
+            write_some(left.as_fd(), b"x").unwrap_err().kind(),
+            ErrorKind::WouldBlock
+        );
     }
 
     #[test]

@@ -17,6 +17,8 @@ mod command;
 mod install;
 mod language;
 mod request;
+#[path = "../shared/say.rs"]
+mod say;
 mod settings;
 
 use command::Command;
@@ -36,7 +38,7 @@ fn main() -> ExitCode {
     match run(&name, words.collect()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(sentence) => {
-            eprintln!("{name}: {sentence}");
+            say::aside(&format!("{name}: {sentence}"));
             ExitCode::FAILURE
         }
     }
@@ -46,32 +48,25 @@ fn main() -> ExitCode {
 fn run(name: &str, words: Vec<std::ffi::OsString>) -> Result<(), String> {
     let language = Language::of(name);
     if words.is_empty() {
-        eprint!("{}", answer::help(name, language));
+        say::aside(&answer::help(name, language));
         return Err("a source file or an option is needed".into());
     }
     let request = Request::parse(language, words)?;
     match request.question {
-        Question::Help => {
-            print!("{}", answer::help(name, language));
-            return Ok(());
-        }
-        Question::Version => {
-            println!("{}", answer::version(name));
-            return Ok(());
-        }
+        Question::Help => return say::out(&answer::help(name, language)).map(drop),
+        Question::Version => return say::out(&(answer::version(name) + "\n")).map(drop),
         _ => {}
     }
     let install = Install::find()?;
     let command = Command::new(language, &request, &install)?;
     if request.question != Question::Run {
-        println!("{}", answer::reply(request.question, &command));
-        return Ok(());
+        return say::out(&(answer::reply(request.question, &command) + "\n")).map(drop);
     }
     if request.verbose {
-        println!("{}", answer::version(name));
+        say::out(&(answer::version(name) + "\n"))?;
     }
     if request.echo {
-        eprintln!("+ {}", answer::quoted(&command.line()));
+        say::aside(&format!("+ {}", answer::quoted(&command.line())));
     }
     execute(&command)
 }

@@ -4,6 +4,7 @@
 //! /dev/null, and its communication matrix is kept (in `$XDG_CACHE_HOME/nearmpi`); later times use what was kept.
 
 use crate::arguments::Job;
+use crate::say;
 use crate::start::Failure;
 use mpi::place::mapping::BindTo;
 use mpi::place::matrix::Matrix;
@@ -63,7 +64,7 @@ pub fn place(job: &mut Job, words: &[OsString]) -> Result<(), Failure> {
     }
     match sets(job, auto, words) {
         Ok(sets) => job.binding.wish.bind = Some(BindTo::Sets(sets)),
-        Err(why) => eprintln!("mpirun: -place auto: {why}; ranks are not placed"),
+        Err(why) => say::aside(&format!("mpirun: -place auto: {why}; ranks are not placed")),
     }
     Ok(())
 }
@@ -102,9 +103,9 @@ fn sets(job: &Job, auto: Auto, words: &[OsString]) -> Result<Vec<CpuSet>, String
     let cost = |policy| planner.report(&planner.sets(policy, &placed)).cost;
     let (mine, dealt) = (cost(Policy::Placed), cost(Policy::RrBound));
     let ratio = if mine > 0.0 { dealt / mine } else { 1.0 };
-    eprintln!(
+    say::aside(&format!(
         "mpirun: ranks placed by {by}: {ratio:.2} times nearer than dealt out in turn (-report-bindings shows where)"
-    );
+    ));
     Ok(placed.iter().map(|&place| weights.places[place].clone()).collect())
 }
 
@@ -132,10 +133,10 @@ fn kept(job: &Job, ranks: u32) -> Option<PathBuf> {
 /// Runs the job under a profile and reads the matrix.
 fn trace(job: &Job, seconds: u64, words: &[OsString]) -> Result<Matrix, String> {
     let programs: Vec<_> = job.apps.iter().map(|app| app.program.to_string_lossy()).collect();
-    eprintln!(
+    say::aside(&format!(
         "mpirun: tracing {} for {seconds} s at most, to see who talks to whom",
         programs.join(" and ")
-    );
+    ));
     let folder = std::env::temp_dir().join(format!("nearmpi-place-{}", std::process::id()));
     fs::create_dir(&folder).map_err(|why| format!("{}: {why}", folder.display()))?;
     let program = std::env::current_exe().map_err(|why| format!("cannot find mpirun itself: {why}"))?;

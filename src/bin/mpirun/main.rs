@@ -11,13 +11,15 @@
 //! | `binding` | which CPUs each rank gets; `intel` reads Intel MPI's variables |
 //! | `start` | the ranks' surroundings, descriptors and places |
 //! | `supervise` | the loop from start to end: signals, deaths, time limit |
+//! | `remains` | what is left when the ranks are gone |
 //! | `stall` | noticing that ranks wait for each other |
 //! | `view` | what the ranks are doing, in words |
 //! | `report` | who waits for whom |
 //! | `top` | the live table |
 //! | `profile` | where the job's time and bytes went, if that is asked for |
 //! | `server` | PMI-1 for programs of other MPI libraries |
-//! | `output` | tagged output |
+//! | `output` | the ranks' output, tagged and in whole lines |
+//! | `outlet` | where output goes, and what has to wait for its reader |
 //! | `os` | system calls that the standard library lacks |
 mod allocation;
 mod annex;
@@ -33,9 +35,13 @@ mod intel;
 mod man;
 mod options;
 mod os;
+mod outlet;
 mod output;
 mod profile;
+mod remains;
 mod report;
+#[path = "../shared/say.rs"]
+mod say;
 mod server;
 mod stall;
 mod start;
@@ -57,7 +63,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(code) => ExitCode::from(code as u8),
         Err(failure) => {
-            eprintln!("mpirun: {}", failure.text);
+            say::aside(&format!("mpirun: {}", failure.text));
             ExitCode::from(failure.code as u8)
         }
     }
@@ -73,11 +79,11 @@ fn run() -> Result<i32, Failure> {
         name: host.trim(),
         resolves: &hosts::resolves_here,
     };
-    match arguments::parse(words.clone(), separator, &read, &here).map_err(Failure::new)? {
-        Request::Help => print!("{}", options::help()),
-        Request::Version => println!("mpirun (nearmpi) {}", env!("CARGO_PKG_VERSION")),
+    let text = match arguments::parse(words.clone(), separator, &read, &here).map_err(Failure::new)? {
+        Request::Help => options::help(),
+        Request::Version => format!("mpirun (nearmpi) {}\n", env!("CARGO_PKG_VERSION")),
         Request::Completion(shell) => match completion::script(&shell) {
-            Some(script) => print!("{script}"),
+            Some(script) => script,
             None => {
                 return Err(Failure::new(format!(
                     "-completion {shell}: not one of {}",
@@ -89,7 +95,8 @@ fn run() -> Result<i32, Failure> {
             None => return launch(*job, &words),
             Some(host_job) => return extend(&job, &host_job),
         },
-    }
+    };
+    say::out(&text).map_err(Failure::new)?;
     Ok(0)
 }
 
@@ -117,7 +124,7 @@ fn launch(mut job: Job, words: &[OsString]) -> Result<i32, Failure> {
     }
     auto::place(&mut job, words)?;
     if job.verbose {
-        job.notes.iter().for_each(|note| eprintln!("mpirun: {note}"));
+        job.notes.iter().for_each(|note| say::aside(&format!("mpirun: {note}")));
     }
     run_to_the_end(&job, None)
 }
@@ -133,7 +140,7 @@ fn prepare(job: &mut Job) -> Result<(), String> {
     let read = |name: &str| std::fs::read_to_string(name).ok();
     let outside = count::Outside::look(&|name| job.variable(name), &read);
     if let Some(warning) = count::settle(job, cpus, &outside)? {
-        eprintln!("mpirun: {warning}");
+        say::aside(&format!("mpirun: {warning}"));
     }
     Ok(())
 }
@@ -145,7 +152,7 @@ fn run_to_the_end(job: &Job, host: Option<&Host>) -> Result<i32, Failure> {
     match start::start(job, host, signals.before) {
         Ok(started) => Ok(supervise::supervise(job, host, started, signals)),
         Err(failure) => {
-            supervise::clear(&mut signals);
+            remains::clear(&mut signals);
             Err(failure)
         }
     }

@@ -26,7 +26,8 @@ Each may be given with one dash or two.
 
 /// What stands after them.
 const TAIL: &str = r#".SH EXIT STATUS
-That of the first rank that failed, 128 plus the signal if it was killed by one, or the code given to MPI_Abort;
+That of the first rank that failed, 128 plus the signal if it was killed by one, or the code given to MPI_Abort (1 for
+256 and others that would look like 0); 141 when output of ranks cannot be written, its reader being gone;
 86 when all ranks waited for each other, 124 when the time limit was reached, 126 and 127 when a program cannot be run
 or is not there, 1 for mistakes in the command line and for a job whose shared memory was damaged.
 .SH ENVIRONMENT

@@ -232,15 +232,17 @@ impl AsFd for Signals {
     }
 }
 
-/// Waits until one of `fds` has something to read (or its other end is gone) or the time is over;
-/// says which have.
-pub fn poll(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
-    let entry = |fd: &BorrowedFd<'_>| libc::pollfd {
+/// Waits until one of `to_read` has something to read, one of `to_write` can be written to (or the other end is gone), or the time
+/// is over; says which have and can, in this order.
+pub fn poll(to_read: &[BorrowedFd<'_>], to_write: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
+    let entry = |fd: &BorrowedFd<'_>, events| libc::pollfd {
         fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
+        events,
         revents: 0,
     };
-    let mut entries: Vec<_> = fds.iter().map(entry).collect();
+    let to_read = to_read.iter().map(|fd| entry(fd, libc::POLLIN));
+    let to_write = to_write.iter().map(|fd| entry(fd, libc::POLLOUT));
+    let mut entries: Vec<_> = to_read.chain(to_write).collect();
     // Rounded up: waking before the time would make the caller spin.
     let time = time.map_or(-1, |t| {
         t.as_micros().div_ceil(1000).min(i32::MAX as u128) as libc::c_int
@@ -248,6 +250,24 @@ pub fn poll(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
     // SAFETY: the pointer and length are those of a live vector.
     let ready = unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, time) };
     entries.iter().map(|e| ready > 0 && e.revents != 0).collect()
+}
+
+/// How many bytes can be written to a pipe without waiting, as long as nobody else writes to it.
+pub fn room(pipe: BorrowedFd<'_>) -> usize {
+    if !poll(&[], &[pipe], Some(Duration::ZERO))[0] {
+        return 0;
+    }
+    let mut held: libc::c_int = 0;
+    // SAFETY: the kernel writes one integer; the other call touches no memory of ours.
+    let (known, size) = unsafe {
+        let known = libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &mut held) == 0;
+        (known, libc::fcntl(pipe.as_raw_fd(), libc::F_GETPIPE_SZ))
+    };
+    match usize::try_from(size) {
+        // A page may be taken by a few bytes, so only of an empty pipe the room is known.
+        Ok(size) if known && held == 0 => size,
+        _ => libc::PIPE_BUF,
+    }
 }
 
 /// The next child of ours that has ended; `Ok(None)` while those that are left live.
@@ -325,6 +345,17 @@ pub fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) -> bool {
     // SAFETY: the pointer and length are those of a live slice.
     let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
     sent == bytes.len() as isize
+}
+
+/// Sends what `socket` takes of `bytes` without waiting.
+///
+/// # Errors
+/// What send(2) reports.
+pub fn send_some(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the pointer and length are those of a live slice.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    result(sent)?.ok_or(ErrorKind::WouldBlock.into())
 }
 
 /// Reads from a pipe of ours, waiting if it is empty.

@@ -8,7 +8,7 @@ use crate::start::{Failure, Started};
 use mpi::sys::clock::nanoseconds;
 use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -72,15 +72,16 @@ impl Profile {
         self.over[rank] = nanoseconds();
     }
 
-    /// Makes the page, and prints the summary on standard error. A failure is no failure of the job.
-    pub fn finish(self, started: &Started, ends: &[Option<End>]) {
+    /// Makes the page; returns what is to be said about it. A failure is no failure of the job.
+    pub fn finish(self, started: &Started, ends: &[Option<End>]) -> String {
         let folder = self.folder.display().to_string();
-        if let Err(why) = self.make(started, ends) {
-            eprintln!("mpirun: -profile: {folder}: {why}");
+        match self.make(started, ends) {
+            Ok(summary) => summary,
+            Err(why) => format!("mpirun: -profile: {folder}: {why}\n"),
         }
     }
 
-    fn make(self, started: &Started, ends: &[Option<End>]) -> Result<(), String> {
+    fn make(self, started: &Started, ends: &[Option<End>]) -> Result<String, String> {
         let how = |end: &Option<End>| match end {
             Some(End::Exit(0)) => String::new(),
             Some(End::Exit(code)) => format!("exited with code {code}"),
@@ -94,21 +95,23 @@ impl Profile {
         let about = serde_json::json!({"command": self.command, "ends": ends});
         let memory = format!("/proc/{}/fd/{}", std::process::id(), started.memory.as_raw_fd());
         let wrong = |error: io::Error| format!("cannot run {PROGRAM}: {error}");
-        let errors = io::stderr().as_fd().try_clone_to_owned().map_err(wrong)?;
         let mut child = Command::new(program().ok_or("cannot find mpirun itself")?)
             .args(["--memory", &memory, "--out"])
             .arg(&self.folder)
             .stdin(Stdio::piped())
-            .stdout(errors)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(wrong)?;
         if let Some(mut pipe) = child.stdin.take() {
             // A child that is gone says why itself.
             let _ = pipe.write_all(about.to_string().as_bytes());
         }
-        match child.wait().map_err(wrong)?.success() {
-            true => Ok(()),
-            false => Err("no page was made".into()),
+        let output = child.wait_with_output().map_err(wrong)?;
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        match output.status.success() {
+            true => Ok(said),
+            false => Err(format!("no page was made: {}", said.trim_end())),
         }
     }
 }

@@ -4,17 +4,17 @@ use crate::annex::Host;
 use crate::arguments::{App, Inherit, Job, Output, Reader};
 use crate::binding::Places;
 use crate::os::{self, Child, Files, Mask};
-use crate::output::{self, Stream};
+use crate::output::Streams;
 use crate::profile::Profile;
+use crate::say;
 use mpi::launch::{memory_report, spawn};
 use mpi::shm::segment::{self, Segment};
 use mpi::sys::cpu;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -52,7 +52,7 @@ pub struct Rank {
 /// A job under way.
 pub struct Started {
     pub ranks: Vec<Rank>,
-    pub streams: Vec<Stream>,
+    pub streams: Streams,
     pub segment: Segment,
     /// Rank in the job of the first of `ranks`.
     pub first: u32,
@@ -151,13 +151,18 @@ pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Fail
         mask,
         preload,
     };
-    let (mut ranks, mut streams, mut appnums) = (Vec::new(), Vec::new(), Vec::new());
-    let mut files = output::Files::default();
+    let (mut ranks, mut appnums) = (Vec::new(), Vec::new());
+    let mut streams = Streams::new().map_err(|e| Failure::new(format!("cannot use standard output: {e}")))?;
     for (appnum, (app, count)) in job.apps.iter().zip(counts).enumerate() {
         for _ in 0..count {
-            let rank = common.rank(ranks.len(), appnum, app, &mut streams, &mut files)?;
+            let rank = common.rank(ranks.len(), appnum, app, &mut streams)?;
             if job.verbose {
-                eprintln!("mpirun: rank {} is pid {}: {}", ranks.len(), rank.pid, rank.program);
+                say::aside(&format!(
+                    "mpirun: rank {} is pid {}: {}",
+                    ranks.len(),
+                    rank.pid,
+                    rank.program
+                ));
             }
             ranks.push(rank);
             appnums.push(appnum);
@@ -208,30 +213,24 @@ fn places(job: &Job, size: u32, allowed: u32) -> Result<Places, Failure> {
         .places(size as usize, allowed as usize)
         .map_err(Failure::new)?;
     if let Some(notice) = places.notice.as_ref().filter(|_| job.verbose || job.binding.report) {
-        eprintln!("mpirun: {notice}");
+        say::aside(&format!("mpirun: {notice}"));
     }
     if job.binding.ranks {
         let ranks: Vec<String> = (0..size).map(|rank| rank.to_string()).collect();
-        println!("({}:{})", mpi::sys::host::name(), ranks.join(","));
+        let map = format!("({}:{})\n", mpi::sys::host::name(), ranks.join(","));
+        say::out(&map).map_err(Failure::new)?;
     }
     if job.binding.report {
         places
             .report(&mpi::sys::host::name())
             .iter()
-            .for_each(|line| eprintln!("{line}"));
+            .for_each(|line| say::aside(line));
     }
     Ok(places)
 }
 
 impl Common<'_> {
-    fn rank(
-        &self,
-        rank: usize,
-        appnum: usize,
-        app: &App,
-        streams: &mut Vec<Stream>,
-        files: &mut output::Files,
-    ) -> Result<Rank, Failure> {
+    fn rank(&self, rank: usize, appnum: usize, app: &App, streams: &mut Streams) -> Result<Rank, Failure> {
         if let Some(folder) = app.folder.as_ref().filter(|folder| !folder.is_dir()) {
             return Err(Failure::new(format!("-wdir {}: no such folder", folder.display())));
         }
@@ -253,7 +252,7 @@ impl Common<'_> {
         if !reads {
             command.stdin(Stdio::null());
         }
-        self.connect_output(rank, &mut command, streams, files)
+        self.connect_output(rank, &mut command, streams)
             .map_err(|e| Failure::new(format!("cannot connect the output of rank {rank}: {e}")))?;
         let mut keep = vec![self.memory.as_raw_fd(), theirs.as_raw_fd()];
         keep.extend(self.reports.as_ref().map(AsRawFd::as_raw_fd));
@@ -282,13 +281,7 @@ impl Common<'_> {
 
     /// Gives the rank our own output, or pipes to us where lines have to be tagged or kept whole: several
     /// ranks that write into one file or pipe would tear each other's.
-    fn connect_output(
-        &self,
-        rank: usize,
-        command: &mut Command,
-        streams: &mut Vec<Stream>,
-        files: &mut output::Files,
-    ) -> io::Result<()> {
+    fn connect_output(&self, rank: usize, command: &mut Command, streams: &mut Streams) -> io::Result<()> {
         let how = &self.job.output;
         let merges = how.merges;
         let plain = Output {
@@ -307,14 +300,13 @@ impl Common<'_> {
         if (!plain || table) && !merges {
             let (errors, writer) = io::pipe()?;
             command.stderr(writer);
-            streams.push(Stream::new(errors, rank, true, how, files)?);
-        } else if merges || same_file("/proc/self/fd/1", "/proc/self/fd/2") {
+            streams.add(errors, rank, true, how)?;
+        } else if merges || streams.outlets.are_one() {
             // One pipe for both keeps their order.
             command.stderr(writer.try_clone()?);
         }
         command.stdout(writer);
-        streams.push(Stream::new(reader, rank, false, how, files)?);
-        Ok(())
+        streams.add(reader, rank, false, how)
     }
 
     fn environment(&self, rank: usize, appnum: usize, app: &App, socket: i32) -> BTreeMap<OsString, OsString> {
@@ -398,11 +390,6 @@ fn not_started(program: &str, e: &io::Error) -> Failure {
         code,
         text: format!("{program}: {reason}{hint}"),
     }
-}
-
-fn same_file(one: &str, other: &str) -> bool {
-    let identity = |path| fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
-    identity(one).is_some_and(|file| identity(other) == Some(file))
 }
 
 /// The variables that put our libraries before those a program was linked with.

@@ -2,22 +2,23 @@
 //!
 //! A job ends early when a rank is killed, exits with a code other than 0, or leaves while others count on it.
 //! The others get SIGTERM and, after [`GRACE`], SIGKILL. The first failure gives the exit code.
+//!
+//! At the end what readers have not taken yet is waited for, but not for ever once a signal or the time limit ends the job.
 
 use crate::annex::Host;
 use crate::arguments::Job;
 use crate::os::{self, End, Signals};
+use crate::remains::{children, clear, memory};
 use crate::report;
 use crate::server::{Effect, Server, Stage};
 use crate::stall::Stall;
 use crate::start::Started;
 use crate::top::{Screen, Table};
 use crate::view::{self, Calls, View};
-use mpi::launch::memory_report;
+use mpi::launch::aborted_with;
 use mpi::launch::pmi::Lines;
 use mpi::shm::segment::Life;
 use mpi::shm::segment::annex::Outcome;
-use std::fs::File;
-use std::io::{Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const LOOK_AT_MEMORY: Duration = Duration::from_millis(500);
 /// Exit code of a job whose ranks wait for each other.
 const STUCK: i32 = 86;
+/// How long readers are waited for once a signal or the time limit has ended the job.
+const LINGER: Duration = Duration::from_secs(2);
 /// How long a process may take to die of SIGKILL before we leave it to the kernel.
 const LAST: Duration = Duration::from_secs(5);
 
@@ -57,6 +60,8 @@ struct Watch<'a> {
     ending: Option<Instant>,
     killed: Option<Instant>,
     limit: Option<Instant>,
+    /// Until when readers are waited for.
+    until: Option<Instant>,
     stall: Stall,
     calls: Calls,
     table: Table,
@@ -84,6 +89,7 @@ pub fn supervise(job: &Job, host: Option<&Host>, started: Started, mut signals: 
         limit: job
             .timeout
             .and_then(|s| Instant::now().checked_add(Duration::from_secs(s))),
+        until: None,
         stall: Stall::default(),
         calls: Calls::new(),
         table: Table::default(),
@@ -93,7 +99,7 @@ pub fn supervise(job: &Job, host: Option<&Host>, started: Started, mut signals: 
     };
     while watch.ends.iter().any(Option::is_none) || watch.has_guests() {
         if watch.killed.is_some_and(|since| since.elapsed() > LAST) {
-            eprintln!("mpirun: some ranks do not die of SIGKILL; leaving them to the kernel");
+            watch.say("some ranks do not die of SIGKILL; leaving them to the kernel");
             break;
         }
         watch.step(&mut signals);
@@ -102,52 +108,35 @@ pub fn supervise(job: &Job, host: Option<&Host>, started: Started, mut signals: 
         host.conclude(Outcome::Failed);
     }
     clear(&mut signals);
-    for stream in &mut watch.started.streams {
-        if stream.finish().is_err() {
-            watch.code.get_or_insert(128 + libc::SIGPIPE);
-        }
-    }
+    let finished = watch.started.streams.finish();
+    watch.passed_on(finished);
     if let Some(reports) = watch.started.reports.take() {
-        tell_memory(reports, size);
+        watch.started.streams.outlets.say(&memory(reports, size));
     }
     if let Some(profile) = watch.started.profile.take() {
-        profile.finish(&watch.started, &watch.ends);
+        let summary = profile.finish(&watch.started, &watch.ends);
+        watch.started.streams.outlets.say(&summary);
     }
-    let code = watch.code.unwrap_or(0);
     if job.print_codes {
         let codes = watch.ends.iter().map(|end| match end {
             Some(End::Exit(code)) => code.to_string(),
             Some(End::Signal(signal)) => format!("signal {signal}"),
             None => "alive".into(),
         });
-        eprintln!("mpirun: exit codes: {}", codes.collect::<Vec<_>>().join(","));
+        let codes = codes.collect::<Vec<_>>().join(",");
+        watch.say(&format!("exit codes: {codes}"));
     }
+    while watch.waits_for_readers() {
+        watch.step(&mut signals);
+    }
+    watch.started.streams.outlets.give_up();
+    let code = watch.code.unwrap_or(0);
     let killed = watch
         .ends
         .iter()
         .flatten()
         .any(|&end| matches!(end, End::Signal(signal) if code == 128 + signal));
     if job.bare_signals && killed { code - 128 } else { code }
-}
-
-/// Prints what the ranks wrote about their memory, in their order.
-fn tell_memory(mut file: File, ranks: usize) {
-    let mut text = Vec::new();
-    let read = file.rewind().and_then(|()| file.read_to_end(&mut text));
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let rank = |part: &&str| part.strip_prefix("rank ")?.split(':').next()?.parse::<usize>().ok();
-    let mut parts: Vec<(usize, &str)> = text
-        .split(memory_report::END)
-        .filter_map(|part| Some((rank(&part)?, part)))
-        .collect();
-    parts.sort();
-    parts.iter().for_each(|(_, part)| eprint!("{part}"));
-    if read.is_err() || parts.len() < ranks {
-        eprintln!(
-            "mpirun: {} of {ranks} ranks said where their memory lies, as they finalized MPI",
-            parts.len()
-        );
-    }
 }
 
 impl Watch<'_> {
@@ -162,22 +151,29 @@ impl Watch<'_> {
                 .iter()
                 .filter_map(|&r| self.started.ranks[r].socket.as_ref().map(AsFd::as_fd)),
         );
-        let pipes: Vec<usize> = (0..self.started.streams.len())
-            .filter(|&s| self.started.streams[s].descriptor().is_some())
-            .collect();
-        fds.extend(pipes.iter().filter_map(|&s| self.started.streams[s].descriptor()));
-        let ready = os::poll(&fds, self.patience());
-        let (of_sockets, of_pipes) = ready[1..].split_at(sockets.len());
-        for (&rank, _) in sockets.iter().zip(of_sockets).filter(|(_, ready)| **ready) {
-            self.listen(rank);
+        let streams = &self.started.streams;
+        let open: Vec<usize> = streams.open().map(|(stream, _)| stream).collect();
+        fds.extend(streams.open().map(|(_, pipe)| pipe));
+        let behind = streams.outlets.behind();
+        let to_write: Vec<BorrowedFd<'_>> = behind.iter().map(|&o| streams.outlets.descriptor(o)).collect();
+        let ready = os::poll(&fds, &to_write, self.patience());
+        let of = |all: &[usize], ready: &[bool]| -> Vec<usize> {
+            let all = all.iter().zip(ready).filter(|(_, ready)| **ready);
+            all.map(|(&one, _)| one).collect()
+        };
+        let (of_sockets, others) = ready[1..].split_at(sockets.len());
+        let (of_streams, of_outlets) = others.split_at(open.len());
+        let (sockets, open, behind) = (of(&sockets, of_sockets), of(&open, of_streams), of(&behind, of_outlets));
+        sockets.into_iter().for_each(|rank| self.listen(rank));
+        for outlet in behind {
+            let flushed = self.started.streams.outlets.flush(outlet);
+            self.passed_on(flushed);
         }
-        if of_pipes.contains(&true) {
-            eprint!("{}", self.screen.erase());
-        }
-        for (&stream, _) in pipes.iter().zip(of_pipes).filter(|(_, ready)| **ready) {
-            if self.started.streams[stream].pump().is_err() {
-                self.end_job(128 + libc::SIGPIPE, libc::SIGTERM);
-            }
+        if !open.is_empty() {
+            let erase = self.screen.erase();
+            self.started.streams.outlets.say(&erase);
+            let pumped = self.started.streams.pump(open);
+            self.passed_on(pumped);
         }
         if ready[0] {
             while let Some(signal) = signals.next() {
@@ -189,6 +185,26 @@ impl Watch<'_> {
         self.look_for_the_missing();
         self.look_at_the_memory();
         self.show_the_table();
+    }
+
+    /// Says something on standard error, in a line of its own.
+    fn say(&mut self, text: &str) {
+        self.started.streams.outlets.say(&format!("mpirun: {text}\n"));
+    }
+
+    /// Output of ranks has been passed on; if there is nobody for whom, the job has no purpose any more.
+    fn passed_on(&mut self, outcome: Result<(), String>) {
+        let Err(why) = outcome else { return };
+        if self.ending.is_none() {
+            self.say(&format!("{why}; ending the job"));
+        }
+        self.end_job(128 + libc::SIGPIPE, libc::SIGTERM);
+    }
+
+    /// Whether there is output that readers have not taken, and that they still may.
+    fn waits_for_readers(&self) -> bool {
+        let outlets = &self.started.streams.outlets;
+        !outlets.behind().is_empty() && self.until.is_none_or(|until| Instant::now() < until)
     }
 
     /// What each rank is doing.
@@ -212,7 +228,7 @@ impl Watch<'_> {
         for line in report::lines(&self.views(), is_stuck) {
             text += &format!("mpirun: {line}\n");
         }
-        eprint!("{text}");
+        self.started.streams.outlets.say(&text);
     }
 
     fn show_the_table(&mut self) {
@@ -224,12 +240,18 @@ impl Watch<'_> {
             return;
         }
         self.table_at = now.checked_add(Duration::from_secs(seconds));
+        let outlets = &self.started.streams.outlets;
+        if outlets.is_behind(outlets.standard(true)) {
+            // Who does not read has no use for one table more.
+            return;
+        }
         let size = Screen::size(libc::STDERR_FILENO);
         let lines = self.table.lines(&self.views(), size);
-        match size {
-            Some(_) => eprint!("{}", self.screen.draw(&lines)),
-            None => eprint!("{}", lines.join("\n") + "\n\n"),
-        }
+        let text = match size {
+            Some(_) => self.screen.draw(&lines),
+            None => lines.join("\n") + "\n\n",
+        };
+        self.started.streams.outlets.say(&text);
     }
 
     /// How long nothing may happen.
@@ -237,7 +259,7 @@ impl Watch<'_> {
         let now = Instant::now();
         let moments = [
             self.ending.filter(|_| self.killed.is_none()),
-            self.limit.filter(|_| self.ending.is_none()),
+            self.limit,
             Some(self.looked + LOOK_AT_MEMORY).filter(|_| self.ending.is_none()),
             self.table_at.filter(|_| self.ending.is_none()),
         ];
@@ -254,10 +276,13 @@ impl Watch<'_> {
 
     fn look_at_the_clock(&mut self) {
         let now = Instant::now();
-        if self.ending.is_none() && self.limit.is_some_and(|limit| now >= limit) {
-            let after = self.job.timeout.map_or(String::new(), |s| format!(" of {s} s"));
-            self.tell(&format!("the time limit{after} is over; ending the job"), false);
-            self.end_job(124, libc::SIGTERM);
+        if self.limit.take_if(|limit| now >= *limit).is_some() {
+            self.until.get_or_insert(now + LINGER);
+            if self.ending.is_none() {
+                let after = self.job.timeout.map_or(String::new(), |s| format!(" of {s} s"));
+                self.tell(&format!("the time limit{after} is over; ending the job"), false);
+                self.end_job(124, libc::SIGTERM);
+            }
         }
         if self.killed.is_none() && self.ending.is_some_and(|at| now >= at) {
             self.kill_hard();
@@ -280,7 +305,7 @@ impl Watch<'_> {
                 match line.and_then(|line| self.server.take(rank, &line)) {
                     Ok(effects) => effects.into_iter().for_each(|effect| self.carry_out(effect)),
                     Err(why) => {
-                        eprintln!("mpirun: rank {rank} breaks the PMI protocol: {why}");
+                        self.say(&format!("rank {rank} breaks the PMI protocol: {why}"));
                         self.started.ranks[rank].socket = None;
                         return;
                     }
@@ -291,7 +316,7 @@ impl Watch<'_> {
 
     fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::Abort(code) => self.end_job(code & 0xff, libc::SIGTERM),
+            Effect::Abort(code) => self.end_job(aborted_with(code) & 0xff, libc::SIGTERM),
             Effect::Reply(rank, text) => {
                 let socket = &mut self.started.ranks[rank].socket;
                 if socket
@@ -329,7 +354,7 @@ impl Watch<'_> {
         let counted_on = !segment.is_apart(first) && segment.life(first) != Life::Absent;
         segment.conclude(first, Outcome::Failed);
         if counted_on && self.ending.is_none() {
-            eprintln!("mpirun: what watched over the ranks that were started later is dead; ending the job");
+            self.say("what watched over the ranks that were started later is dead; ending the job");
             self.end_job(1, libc::SIGTERM);
         }
     }
@@ -447,9 +472,7 @@ impl Watch<'_> {
     fn look_for_damage(&mut self) -> bool {
         let damaged = self.started.segment.is_damaged();
         if damaged && self.ending.is_none() {
-            eprintln!(
-                "mpirun: the job's shared memory holds junk: a rank has written where it must not; ending the job"
-            );
+            self.say("the job's shared memory holds junk: a rank has written where it must not; ending the job");
             self.end_job(1, libc::SIGTERM);
         }
         damaged
@@ -489,21 +512,29 @@ impl Watch<'_> {
         let Some(stuck) = stuck else { return };
         self.tell(&stuck.headline, stuck.is_certain);
         if stuck.end {
-            eprintln!("mpirun: ending the job with code {STUCK} (-stall report leaves it running)");
+            self.say(&format!(
+                "ending the job with code {STUCK} (-stall report leaves it running)"
+            ));
             self.end_job(STUCK, libc::SIGTERM);
         }
     }
 
-    fn report(&self, rank: usize, what: &str) {
+    fn report(&mut self, rank: usize, what: &str) {
         let Some(r) = self.started.ranks.get(rank) else { return };
         let what = match self.calls.of(&self.started.segment.rank(self.place(rank)).doing.read()) {
             Some(call) => format!("{what} in {call}"),
             None => what.to_string(),
         };
-        eprintln!("mpirun: rank {rank} (pid {}, {}) {what}", r.pid, r.program);
+        let who = format!("rank {rank} (pid {}, {})", r.pid, r.program);
+        self.say(&format!("{who} {what}"));
     }
 
     fn signal(&mut self, number: i32, from_terminal: bool) {
+        if matches!(number, libc::SIGINT | libc::SIGTERM | libc::SIGHUP) {
+            let wait = if self.until.is_none() { LINGER } else { GRACE };
+            let until = Instant::now() + wait;
+            self.until = Some(self.until.map_or(until, |before| before.min(until)));
+        }
         match number {
             libc::SIGCHLD => {}
             libc::SIGINT | libc::SIGTERM | libc::SIGHUP if self.ending.is_some() => self.kill_hard(),
@@ -558,40 +589,4 @@ impl Watch<'_> {
             }
         }
     }
-}
-
-/// Ends every process that is still a child of ours: what the ranks left behind.
-pub fn clear(signals: &mut Signals) {
-    let deadline = Instant::now() + Duration::from_secs(1);
-    loop {
-        loop {
-            match os::reap() {
-                Ok(Some(_)) => {}
-                Ok(None) => break,
-                Err(_) => return,
-            }
-        }
-        if Instant::now() > deadline {
-            return;
-        }
-        children()
-            .into_iter()
-            .for_each(|pid| os::kill(pid, false, libc::SIGKILL));
-        os::poll(&[signals.as_fd()], Some(Duration::from_millis(5)));
-        while signals.next().is_some() {}
-    }
-}
-
-/// Our living children.
-fn children() -> Vec<i32> {
-    let me = std::process::id();
-    if let Ok(list) = std::fs::read_to_string(format!("/proc/self/task/{me}/children")) {
-        return list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
-    }
-    // A kernel without that file: look at everybody's parent.
-    let parent = |stat: &str| stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok();
-    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| parent(&stat) == Some(me)))
-        .collect()
 }

@@ -12,6 +12,8 @@ mod charts;
 mod collect;
 mod model;
 mod page;
+#[path = "../shared/say.rs"]
+mod say;
 mod sizes;
 mod summary;
 mod units;
@@ -21,7 +23,7 @@ use model::{FORMAT, Run, VERSION};
 use mpi::shm::profile::{Block, file};
 use mpi::shm::segment::Segment;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,13 +63,13 @@ fn main() -> ExitCode {
         .iter()
         .any(|word| matches!(word.as_str(), "--help" | "-h" | "-help"))
     {
-        print!("{HELP}");
+        let _ = say::out(HELP);
         return ExitCode::SUCCESS;
     }
     match parse(words).and_then(|request| run(&request)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(sentence) => {
-            eprintln!("nearmpi-profile: {sentence}");
+            say::aside(&format!("nearmpi-profile: {sentence}"));
             ExitCode::FAILURE
         }
     }
@@ -105,7 +107,7 @@ fn run(request: &Request) -> Result<(), String> {
         (None, source) => (from_profile(source.as_deref().unwrap_or(Path::new("")))?, false),
     };
     if request.sizes {
-        return say(&sizes::text(&run));
+        return say::out(&sizes::text(&run)).map(drop);
     }
     let beside = request.source.as_deref().map(|source| match source.is_dir() {
         true => source,
@@ -127,15 +129,7 @@ fn run(request: &Request) -> Result<(), String> {
     write("index.html", &page::page(&run))?;
     match request.quiet {
         true => Ok(()),
-        false => say(&summary::text(&run, &out.join("index.html").display().to_string())),
-    }
-}
-
-/// Prints `text`; a reader that has seen enough (`| head`) is no failure.
-fn say(text: &str) -> Result<(), String> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),
-        _ => Ok(()),
+        false => say::out(&summary::text(&run, &out.join("index.html").display().to_string())).map(drop),
     }
 }
 
@@ -164,7 +158,7 @@ fn from_folder(folder: &Path) -> Result<Run, String> {
         // A rank that has not come to MPI_Init has an empty file, or none.
         match file::open(path) {
             Ok(block) => blocks.push(block),
-            Err(error) => eprintln!("nearmpi-profile: {} is left out: {error}", path.display()),
+            Err(error) => say::aside(&format!("nearmpi-profile: {} is left out: {error}", path.display())),
         }
     }
     let job = |block: &Block| block.head().job.load(std::sync::atomic::Ordering::Relaxed);

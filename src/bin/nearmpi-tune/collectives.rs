@@ -1,6 +1,6 @@
 //! Measures the ways of collective operations, and says as rules where others than the usual ones are quicker.
 
-use super::{BETTER, Cost, SLICE, on_ranks};
+use super::{BETTER, Cost, SLICE, on_ranks, say};
 use mpi::mpi::coll::args::{Blocks, Data, Places, Reduction, Root};
 use mpi::mpi::coll::call::{Task, perform};
 use mpi::mpi::coll::choice::Case;
@@ -33,12 +33,18 @@ const SUM: u32 = 3;
 type Costs = Vec<(Way, Vec<Cost>)>;
 
 /// Rules for this machine, where ranks have one of `cpus` each; empty where the defaults are as good.
-pub fn measure(cpus: &[usize]) -> String {
+///
+/// # Errors
+/// What is measured cannot be printed.
+pub fn measure(cpus: &[usize]) -> Result<String, String> {
     let mut rules = Vec::new();
     let sizes = [2, cpus.len().min(MANY)];
     for &size in sizes.iter().take(if sizes[1] > 2 { 2 } else { 1 }) {
-        println!("\n{size} ranks, us, each operation and a barrier, data rewritten     (untouched)");
-        println!("{:>24}{}", "bytes", LENGTHS.map(|len| format!("{len:>16}")).concat());
+        say::out(&format!(
+            "\n{size} ranks, us, each operation and a barrier, data rewritten     (untouched)\n{:>24}{}\n",
+            "bytes",
+            LENGTHS.map(|len| format!("{len:>16}")).concat()
+        ))?;
         for operation in OPERATIONS {
             let costs: Costs = ways(operation, size)
                 .into_iter()
@@ -48,12 +54,12 @@ pub fn measure(cpus: &[usize]) -> String {
                 let costs = costs
                     .iter()
                     .map(|[fresh, rest]| format!("{:>16}", format!("{fresh:.1} ({rest:.1})")));
-                println!(
-                    "{:>14}{:>10}{}",
+                say::out(&format!(
+                    "{:>14}{:>10}{}\n",
                     operation.word(),
                     way.word(),
                     costs.collect::<String>()
-                );
+                ))?;
             }
             let settings = Settings::read(|_| None).expect("defaults make sense");
             let usual = Case::new(&settings, None, size).rule(operation);
@@ -68,7 +74,7 @@ pub fn measure(cpus: &[usize]) -> String {
             }));
         }
     }
-    rules.iter().map(Rule::to_string).collect::<Vec<_>>().join("; ")
+    Ok(rules.iter().map(Rule::to_string).collect::<Vec<_>>().join("; "))
 }
 
 /// The ways that are compared: those by boards, of long data the usual one, and the usual one by messages at length.
@@ -257,7 +263,7 @@ mod tests {
 
     #[test]
     fn two_threads_can_be_measured() {
-        let rules = measure(&[0, 1]);
+        let rules = measure(&[0, 1]).unwrap();
         let settings = Settings::read(|name| (name == "NEARMPI_COLLECTIVES").then(|| rules.clone())).unwrap();
         assert!(settings.collectives.rules.iter().all(|rule| rule.ranks == (2, 2)));
     }

@@ -2,6 +2,8 @@
 //! collective operations, and keeps what it finds for MPI_Init to read. The ranks are threads over a segment of their own.
 
 mod collectives;
+#[path = "../shared/say.rs"]
+mod say;
 
 use mpi::channel::late::AT_ONCE;
 use mpi::mpi::buffer::Buffer;
@@ -42,7 +44,7 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let option = words.next();
     if words.next().is_some() {
-        eprint!("nearmpi-tune: one option at most\n\n{HELP}");
+        say::aside(&format!("nearmpi-tune: one option at most\n\n{HELP}"));
         return ExitCode::from(2);
     }
     let outcome = match option.as_deref() {
@@ -50,19 +52,18 @@ fn main() -> ExitCode {
         Some("--dry-run") => tune(false),
         Some("--show") => show(),
         Some("--forget") => forget(),
-        Some("--help" | "-h") => {
-            print!("{HELP}");
-            Ok(())
-        }
+        Some("--help" | "-h") => say::out(HELP).map(drop),
         Some(other) => {
-            eprint!("nearmpi-tune: {other} is not an option of this program\n\n{HELP}");
+            say::aside(&format!(
+                "nearmpi-tune: {other} is not an option of this program\n\n{HELP}"
+            ));
             return ExitCode::from(2);
         }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(sentence) => {
-            eprintln!("nearmpi-tune: {sentence}");
+            say::aside(&format!("nearmpi-tune: {sentence}"));
             ExitCode::FAILURE
         }
     }
@@ -74,12 +75,12 @@ fn folder() -> Result<std::path::PathBuf, String> {
 
 fn show() -> Result<(), String> {
     let kept = tuned::read(&folder()?);
-    println!("{}", tuned::hardware());
+    let mut text = format!("{}\n", tuned::hardware());
     if kept.is_empty() {
-        println!("nothing is kept for this hardware");
+        text += "nothing is kept for this hardware\n";
     }
-    kept.iter().for_each(|(name, value)| println!("{name}={value}"));
-    Ok(())
+    text.extend(kept.iter().map(|(name, value)| format!("{name}={value}\n")));
+    say::out(&text).map(drop)
 }
 
 fn forget() -> Result<(), String> {
@@ -97,26 +98,30 @@ fn tune(keep: bool) -> Result<(), String> {
     }
     let pair = [cpus[0], cpus[1]];
     let begin = clock::nanoseconds();
-    println!("{}\n", tuned::hardware());
-    println!("one way, us, message rewritten and read     (untouched)");
-    println!(
-        "{:>9}{:>18}{:>18}{:>18}{:>18}",
-        "bytes", "cells at once", "cells", "pull", "join"
-    );
-    let rows: Vec<Row> = LENGTHS.map(|bits| Row::measure(pair, 1 << bits)).collect();
+    say::out(&format!(
+        "{}\n\none way, us, message rewritten and read     (untouched)\n{:>9}{:>18}{:>18}{:>18}{:>18}\n",
+        tuned::hardware(),
+        "bytes",
+        "cells at once",
+        "cells",
+        "pull",
+        "join"
+    ))?;
+    let rows = LENGTHS.map(|bits| Row::measure(pair, 1 << bits));
+    let rows = rows.collect::<Result<Vec<Row>, String>>()?;
     let mut chosen: Vec<(&str, String)> = choose(&rows)
         .into_iter()
         .map(|(name, value)| (name, value.to_string()))
         .collect();
-    chosen.push(("NEARMPI_COLLECTIVES", collectives::measure(&cpus)));
+    chosen.push(("NEARMPI_COLLECTIVES", collectives::measure(&cpus)?));
     let spent = (clock::nanoseconds() - begin) as f64 * 1e-9;
-    println!("\nchosen in {spent:.1} s:");
-    chosen.iter().for_each(|(name, value)| println!("{name}={value}"));
+    let mut text = format!("\nchosen in {spent:.1} s:\n");
+    text.extend(chosen.iter().map(|(name, value)| format!("{name}={value}\n")));
     if keep {
         let file = tuned::write(&folder()?, &format!("nearmpi-tune on {}", tuned::hardware()), &chosen);
-        println!("kept in {}", file.map_err(|error| error.to_string())?.display());
+        text += &format!("kept in {}\n", file.map_err(|error| error.to_string())?.display());
     }
-    Ok(())
+    say::out(&text).map(drop)
 }
 
 /// Microseconds one way: rewritten, untouched.
@@ -132,7 +137,8 @@ struct Row {
 }
 
 impl Row {
-    fn measure(cpus: [usize; 2], len: usize) -> Row {
+    /// Measures and prints it.
+    fn measure(cpus: [usize; 2], len: usize) -> Result<Row, String> {
         let way = |set: &[(&str, &str)]| [true, false].map(|fresh| cost(cpus, len, fresh, set));
         let row = Row {
             len,
@@ -141,12 +147,10 @@ impl Row {
             pull: way(&[("NEARMPI_WAY", "2")]),
             join: way(&[("NEARMPI_WAY", "3")]),
         };
-        print!("{len:>9}");
-        for [fresh, rest] in [row.eager, row.cells, row.pull, row.join] {
-            print!("{:>18}", format!("{fresh:.1} ({rest:.1})"));
-        }
-        println!();
-        row
+        let ways = [row.eager, row.cells, row.pull, row.join];
+        let ways = ways.map(|[fresh, rest]| format!("{:>18}", format!("{fresh:.1} ({rest:.1})")));
+        say::out(&format!("{len:>9}{}\n", ways.concat()))?;
+        Ok(row)
     }
 }
 
