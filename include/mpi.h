@@ -52,6 +52,13 @@
 extern "C" {
 #endif
 
+/* C89 and C++98 have no long long, which their pedantic modes shall not say of this file. */
+#if defined(__GNUC__)
+#define NEARMPI_EXTENSION __extension__
+#else
+#define NEARMPI_EXTENSION
+#endif
+
 /* Handles. */
 typedef int MPI_Comm;
 typedef int MPI_Datatype;
@@ -70,8 +77,8 @@ typedef struct MPIR_Async_thing *MPIX_Async_thing;
 
 /* Integers. */
 typedef long MPI_Aint;
-typedef long long MPI_Count;
-typedef long long MPI_Offset;
+NEARMPI_EXTENSION typedef long long MPI_Count;
+NEARMPI_EXTENSION typedef long long MPI_Offset;
 typedef int MPI_Fint;
 
 /* The byte count has 63 bits: count_lo holds the low 32, count_hi_and_cancelled the others above one

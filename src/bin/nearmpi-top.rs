@@ -77,9 +77,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Request>, Str
             "--report" => request.report = true,
             "--every" => {
                 let text = words.next().ok_or("--every needs a number of seconds")?;
-                let seconds = text.parse().ok().filter(|s| (0.05..=86400.0).contains(s));
-                let seconds = seconds.ok_or(format!("--every {text}: not a number of seconds from 0.05 to 86400"))?;
-                request.every = Duration::from_secs_f64(seconds);
+                request.every = top::interval(&text).map_err(|why| format!("--every {why}"))?;
             }
             job => match job.parse() {
                 Ok(job) if request.job.is_none() => request.job = Some(job),

@@ -308,10 +308,11 @@ fn seats(wish: &Wish, machine: &Machine, ranks: usize) -> Result<Vec<Seat>, Stri
     };
     let threads = kind == Kind::Pu || matches!(wish.bind, Some(BindTo::Objects { kind: Kind::Pu, .. }));
     let places = machine.places(threads);
-    let objects: Vec<CpuSet> = match kind {
-        // One rank after the other.
-        Kind::Core | Kind::Pu | Kind::Machine => vec![machine.cpus()],
-        kind => machine.all(kind).iter().map(|object| object.cpus.clone()).collect(),
+    // One rank after the other, wherever in the machine.
+    let anywhere = kind == Kind::Machine || (each.is_none() && matches!(kind, Kind::Core | Kind::Pu));
+    let objects: Vec<CpuSet> = match anywhere {
+        true => vec![machine.cpus()],
+        false => machine.all(kind).iter().map(|object| object.cpus.clone()).collect(),
     };
     if objects.is_empty() {
         return Err(format!("this machine has no {} (see nearmpi-topo)", kind.name()));
@@ -325,11 +326,11 @@ fn seats(wish: &Wish, machine: &Machine, ranks: usize) -> Result<Vec<Seat>, Stri
     };
     let rooms: Vec<Vec<CpuSet>> = objects.iter().map(inside).filter(|room| !room.is_empty()).collect();
     if let Some(room) = rooms.iter().find(|room| room.len() < cores) {
-        return Err(format!(
-            "{cores} cores for a rank: a {} of this machine has {}",
-            kind.name(),
-            room.len()
-        ));
+        let of = match anywhere {
+            true => "this machine".to_string(),
+            false => format!("a {} of this machine", kind.name()),
+        };
+        return Err(format!("{cores} cores for a rank: {of} has {}", room.len()));
     }
     if let Some(each) = each
         && ranks > each * rooms.len()

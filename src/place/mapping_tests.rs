@@ -72,6 +72,9 @@ fn ranks_sit_where_the_options_say() {
         // Open MPI.
         ("m=ppr:2:socket", 4, "0,8 1,9 4,12 5,13"),
         ("m=ppr:2:socket:PE=2", 4, "0-1,8-9 2-3,10-11 4-5,12-13 6-7,14-15"),
+        ("m=ppr:1:core", 3, "0,8 1,9 2,10"),
+        ("m=ppr:2:core", 3, "0,8 0,8 1,9"),
+        ("m=ppr:1:hwthread", 3, "0 8 1"),
         ("m=ppr:1:numa b=numa", 2, "0-3,8-11 4-7,12-15"),
         ("m=slot:PE=2", 2, "0-1,8-9 2-3,10-11"),
         ("m=core b=core r=socket", 6, "0,8 4,12 1,9 5,13 2,10 3,11"),
@@ -97,6 +100,9 @@ fn ranks_sit_where_the_options_say() {
 fn what_the_machine_has_not_got_is_said() {
     for (options, ranks, reason) in [
         ("m=ppr:2:socket", 5, "take 4 ranks, the job has 5"),
+        ("m=ppr:1:core", 9, "8 of them take 8 ranks, the job has 9"),
+        ("m=ppr:1:core:PE=2", 2, "a core of this machine has 1"),
+        ("m=core:PE=9", 1, "this machine has 8"),
         ("m=l3cache", 2, "no l3cache"),
         ("m=socket:PE=5", 2, "a package of this machine has 4"),
         ("c=3,99", 2, "CPUs 99"),

@@ -6,9 +6,11 @@ use crate::count::Soft;
 use crate::hosts::{self, Here};
 use crate::options::{Action, Opt, REFUSED, find, nearest};
 use crate::stall::Policy;
+use crate::top::interval;
 use crate::{directives, words};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What mpirun is asked to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -108,7 +110,7 @@ pub struct Job {
     /// Seconds, in place of the policy's.
     pub hang_after: Option<u64>,
     /// Seconds from one table of ranks to the next.
-    pub top: Option<u64>,
+    pub top: Option<Duration>,
     pub preload: bool,
     pub shared_heap: bool,
     /// Into which folder, if into a chosen one.
@@ -297,8 +299,8 @@ impl Parser<'_> {
                 }
             }
             Action::HangAfter => self.job.hang_after = Some(seconds(word, &values[0])?),
-            Action::Top => drop(self.job.top.get_or_insert(1)),
-            Action::TopEvery => self.job.top = Some(seconds(word, &values[0])?),
+            Action::Top => drop(self.job.top.get_or_insert(Duration::from_secs(1))),
+            Action::TopEvery => self.job.top = Some(interval(&values[0]).map_err(|why| format!("{word} {why}"))?),
             Action::Env => app.env.push(setting(&values[0], &values[1])?),
             Action::EnvOnly => app.inherit = Some(Inherit::Only(names())),
             Action::EnvNone => app.inherit = Some(Inherit::Only(vec![])),

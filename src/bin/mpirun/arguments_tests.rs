@@ -166,6 +166,21 @@ fn other_launchers_options_are_noted() {
 }
 
 #[test]
+fn tables_come_at_intervals() {
+    use std::time::Duration;
+    assert_eq!(job("-top a").top, Some(Duration::from_secs(1)));
+    assert_eq!(job("-top-every 0.2 a").top, Some(Duration::from_millis(200)));
+    for wrong in ["0", "x", "-1", "1e9"] {
+        assert!(
+            parsed(&format!("-top-every {wrong} a"))
+                .unwrap_err()
+                .contains("seconds"),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
 fn variables_are_set_in_one_word_or_two() {
     let job = job("-genv A=B=C -env D=E -genv F G -env H I -x J=K -n 1 a b");
     assert_eq!(job.apps[0].program, "a");

@@ -17,7 +17,7 @@ use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Tells ranks that are started later the rank of the first of them.
 const FIRST: &str = "NEARMPI_FIRST";
@@ -250,7 +250,8 @@ impl Common<'_> {
             command.current_dir(folder);
         }
         if !reads {
-            command.stdin(Stdio::null());
+            let nothing = File::open("/dev/null").map_err(|e| Failure::new(format!("/dev/null: {e}")))?;
+            command.stdin(nothing);
         }
         self.connect_output(rank, &mut command, streams)
             .map_err(|e| Failure::new(format!("cannot connect the output of rank {rank}: {e}")))?;
@@ -375,11 +376,10 @@ fn found(app: &App) -> OsString {
 }
 
 fn not_started(program: &str, e: &io::Error) -> Failure {
-    let here = !program.contains('/') && Path::new(program).is_file();
-    let hint = if here {
-        format!(" (it is in this folder: ./{program})")
-    } else {
-        String::new()
+    let hint = match (Path::new(program).is_file(), program.contains('/')) {
+        (true, false) => format!(" (it is in this folder: ./{program})"),
+        (true, true) => " (it is there: what is missing is the interpreter or the loader that it names)".to_string(),
+        _ => String::new(),
     };
     let (code, reason) = match e.kind() {
         io::ErrorKind::NotFound => (127, "No such file or directory".to_string()),
@@ -395,7 +395,16 @@ fn not_started(program: &str, e: &io::Error) -> Failure {
 /// The variables that put our libraries before those a program was linked with.
 fn preload(job: &Job) -> Result<Vec<(&'static str, String)>, Failure> {
     let mut variables = Vec::new();
-    if job.shared_heap || job.variable("NEARMPI_SHARED_HEAP").as_deref() == Some("1") {
+    let asked = match job.variable("NEARMPI_SHARED_HEAP").as_deref() {
+        None | Some("" | "0") => false,
+        Some("1") => true,
+        Some(other) => {
+            return Err(Failure::new(format!(
+                "NEARMPI_SHARED_HEAP is \"{other}\" but must be 0 or 1"
+            )));
+        }
+    };
+    if job.shared_heap || asked {
         let heap = installed("-shared-heap", &["libnearmpi-heap.so"])?;
         variables.push(("LD_PRELOAD", heap.display().to_string()));
     }

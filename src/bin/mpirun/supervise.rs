@@ -233,13 +233,13 @@ impl Watch<'_> {
 
     fn show_the_table(&mut self) {
         let now = Instant::now();
-        let (Some(seconds), Some(at)) = (self.job.top, self.table_at) else {
+        let (Some(interval), Some(at)) = (self.job.top, self.table_at) else {
             return;
         };
         if now < at || self.ending.is_some() {
             return;
         }
-        self.table_at = now.checked_add(Duration::from_secs(seconds));
+        self.table_at = now.checked_add(interval);
         let outlets = &self.started.streams.outlets;
         if outlets.is_behind(outlets.standard(true)) {
             // Who does not read has no use for one table more.

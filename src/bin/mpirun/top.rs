@@ -5,6 +5,16 @@ use crate::view::{View, process};
 use mpi::sys::host::terminal_size;
 use std::time::{Duration, Instant};
 
+/// The time from one table to the next.
+///
+/// # Errors
+/// The value, and what it should be.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|s| (0.05..=86400.0).contains(s));
+    let seconds = seconds.ok_or(format!("{text}: not a number of seconds from 0.05 to 86400"))?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
 /// What is remembered from one table to the next.
 #[derive(Default)]
 pub struct Table {
