@@ -30,8 +30,8 @@ int main(int argc, char **argv)
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     OK(MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN));
     FAILS(MPI_ERR_BUFFER, MPI_Bsend(out, 1, MPI_BYTE, 0, 0, own));
-    if (argc > 1)
-        FAILS(MPI_ERR_BUFFER, MPI_Comm_detach_buffer(own, &address, &size));
+    OK(MPI_Comm_detach_buffer(own, &address, &size));
+    CHECK(!address && size == 0, "%d bytes at %p", size, address);
     OK(MPI_Comm_attach_buffer(own, room[0], ROOM));
     if (argc > 1)
         FAILS(MPI_ERR_BUFFER, MPI_Comm_attach_buffer(own, room[0], ROOM));

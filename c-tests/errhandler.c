@@ -66,7 +66,14 @@ int main(int argc, char **argv)
     CHECK(called == 1 && last_code == MPI_ERR_OTHER, "called %d code %d", called, last_code);
     OK(MPI_Errhandler_free(&mine));
     provoke(MPI_COMM_WORLD);
-    /* Errors without a communicator of their own go to MPI_COMM_WORLD's or MPI_COMM_SELF's handler. */
+    /* Errors without a communicator of their own go to MPI_COMM_SELF's handler, or, where that has none, to MPI_COMM_WORLD's. */
+    OK(MPI_Comm_create_errhandler(handler, &mine));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, mine));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
+    OK(MPI_Errhandler_free(&mine));
+    called = 0;
+    MPI_Type_commit(&(MPI_Datatype){MPI_DATATYPE_NULL});
+    CHECK(called == 1, "called %d", called);
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     FAILS(MPI_ERR_RANK, MPI_Send(&called, 1, MPI_INT, 999, 1, early));

@@ -1,6 +1,9 @@
 /* Claim: what MPICH lets through goes through here and does what was meant: a root that gathers less from itself than it
  * has room for, however the gather goes; an exchange between places of one array; no datatype where there is nothing to
- * transfer; a user function that asks about a datatype which has been freed since. The argument `strict` adds long gathers. */
+ * transfer; a user function that asks about a datatype which has been freed since; a buffer that is detached although there
+ * is none; a program that reads MPI_ERROR of statuses. MPI_Startall starts all or none, MPI_Dims_create divides by what is
+ * given, and a structure of blocks of one datatype has no padding. The argument `strict` adds long gathers, and that what is
+ * longer than its room in a gather is truncated. */
 #include "check.h"
 
 /* Everybody but the root sends `count` integers. */
@@ -36,26 +39,26 @@ static void gathers(int count)
 /* From the first half of an array to the second. */
 static void in_one_array(void)
 {
-    int *a = malloc(2 * n_ranks * sizeof *a), *ones = malloc(n_ranks * sizeof *ones);
+    int *a = malloc(2 * n_ranks * sizeof *a), *ones = malloc(n_ranks * sizeof *ones), *also = malloc(n_ranks * sizeof *also);
     int *from = malloc(n_ranks * sizeof *from), *to = malloc(n_ranks * sizeof *to);
     MPI_Datatype *types = malloc(n_ranks * sizeof *types);
     for (int way = 0; way < 2; way++) {
         int scale = way ? sizeof *a : 1;
         for (int i = 0; i < n_ranks; i++) {
             a[i] = my_rank * 100 + i, a[n_ranks + i] = -1;
-            ones[i] = 1, from[i] = i * scale, to[i] = (n_ranks + i) * scale, types[i] = MPI_INT;
+            ones[i] = also[i] = 1, from[i] = i * scale, to[i] = (n_ranks + i) * scale, types[i] = MPI_INT;
         }
         if (way)
-            OK(MPI_Alltoallw(a, ones, from, types, a, ones, to, types, MPI_COMM_WORLD));
+            OK(MPI_Alltoallw(a, ones, from, types, a, also, to, types, MPI_COMM_WORLD));
         else
-            OK(MPI_Alltoallv(a, ones, from, MPI_INT, a, ones, to, MPI_INT, MPI_COMM_WORLD));
+            OK(MPI_Alltoallv(a, ones, from, MPI_INT, a, also, to, MPI_INT, MPI_COMM_WORLD));
         for (int i = 0; i < n_ranks; i++)
             CHECK(a[i] == my_rank * 100 + i && a[n_ranks + i] == i * 100 + my_rank, "%d and %d", a[i], a[n_ranks + i]);
     }
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     FAILS(MPI_ERR_BUFFER, MPI_Alltoallv(a, ones, from, MPI_INT, a, ones, from, MPI_INT, MPI_COMM_WORLD));
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
-    free(a), free(ones), free(from), free(to), free(types);
+    free(a), free(ones), free(also), free(from), free(to), free(types);
 }
 
 static void without_type(void)
@@ -124,13 +127,96 @@ static void freed_type(void)
     OK(MPI_Op_free(&op));
 }
 
+static void statuses(void)
+{
+    int out = 1, in = 0;
+    MPI_Request requests[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Status statuses[3];
+    for (int i = 0; i < 3; i++)
+        statuses[i].MPI_ERROR = 777;
+    OK(MPI_Wait(&requests[0], &statuses[0]));
+    CHECK(statuses[0].MPI_ERROR == MPI_SUCCESS, "the empty status has error %d", statuses[0].MPI_ERROR);
+    statuses[0].MPI_ERROR = 777;
+    OK(MPI_Irecv(&in, 1, MPI_INT, my_rank, 0, MPI_COMM_WORLD, &requests[0]));
+    OK(MPI_Isend(&out, 1, MPI_INT, my_rank, 0, MPI_COMM_WORLD, &requests[1]));
+    OK(MPI_Waitall(3, requests, statuses));
+    for (int i = 0; i < 3; i++)
+        CHECK(statuses[i].MPI_ERROR == MPI_SUCCESS, "status %d has error %d", i, statuses[i].MPI_ERROR);
+}
+
+static void starts(void)
+{
+    int out = 1, in, flag;
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    OK(MPI_Send_init(&out, 1, MPI_INT, my_rank, 5, MPI_COMM_WORLD, &requests[0]));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    FAILS(MPI_ERR_REQUEST, MPI_Startall(2, requests));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
+    OK(MPI_Iprobe(my_rank, 5, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
+    CHECK(!flag, "one was started");
+    OK(MPI_Start(&requests[0]));
+    OK(MPI_Recv(&in, 1, MPI_INT, my_rank, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    OK(MPI_Request_free(&requests[0]));
+}
+
+static void bounds(void)
+{
+    MPI_Datatype record, packed, types[2] = {MPI_INT, MPI_CHAR}, made;
+    MPI_Aint lb, extent;
+    OK(MPI_Type_create_struct(2, (int[]){1, 1}, (MPI_Aint[]){0, 4}, types, &record));
+    OK(MPI_Type_create_resized(record, 0, 5, &packed));
+    for (int count = 1; count <= 3; count++) {
+        OK(MPI_Type_create_struct(1, &count, (MPI_Aint[]){0}, &packed, &made));
+        OK(MPI_Type_get_extent(made, &lb, &extent));
+        CHECK(lb == 0 && extent == 5 * count, "%d records have extent %ld", count, (long)extent);
+        OK(MPI_Type_free(&made));
+    }
+    types[1] = packed;
+    OK(MPI_Type_create_struct(2, (int[]){1, 1}, (MPI_Aint[]){0, 4}, types, &made));
+    OK(MPI_Type_get_extent(made, &lb, &extent));
+    CHECK(extent == 12, "an integer and a record have extent %ld", (long)extent);
+    OK(MPI_Type_free(&made));
+    OK(MPI_Type_free(&packed));
+    OK(MPI_Type_free(&record));
+
+    void *address = &lb;
+    int size = 7, dims[2] = {1, 2};
+    OK(MPI_Buffer_detach(&address, &size));
+    CHECK(size == 0 && !address, "%d bytes at %p", size, address);
+    OK(MPI_Dims_create(8, 2, dims));
+    CHECK(dims[0] == 1 && dims[1] == 2, "%d x %d", dims[0], dims[1]);
+}
+
+static void truncated(void)
+{
+    int data[200] = {0}, *all = malloc(100 * n_ranks * sizeof *all);
+    for (int count = 1; count <= 100; count *= 10) {
+        MPI_Comm comm; /* Not freed: its members do not agree any more. */
+        OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+        OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+        if (my_rank == 0)
+            FAILS(MPI_ERR_TRUNCATE, MPI_Gather(MPI_IN_PLACE, 0, MPI_INT, all, count, MPI_INT, 0, comm));
+        else
+            OK(MPI_Gather(data, 2 * count, MPI_INT, NULL, 0, MPI_INT, 0, comm));
+    }
+    free(all);
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
+    statuses();
+    starts();
+    bounds();
     for (int count = 1; count <= (argc > 1 ? 1 << 20 : 256); count *= 16)
         gathers(count);
     in_one_array();
     without_type();
     freed_type();
+    if (argc > 1)
+        truncated();
     return finish();
 }

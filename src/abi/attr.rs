@@ -101,14 +101,16 @@ fn tell_deleted(hold: &mut Hold, handle: c_int, attribute: &Attribute) -> Result
 /// released.
 ///
 /// # Errors
-/// What a call-back returned; its attribute and the earlier ones stay.
+/// What the first call-back returned that failed. The others are called all the same, and nothing stays, as in MPICH: so what goes can be
+/// freed the next time.
 pub fn delete_all(hold: &mut Hold, handle: c_int, attributes: &Attributes) -> Result<()> {
+    let mut told = Ok(());
     while let Some(attribute) = attributes.last() {
-        tell_deleted(hold, handle, &attribute)?;
+        told = told.and(tell_deleted(hold, handle, &attribute));
         attributes.remove(&attribute.keyval);
         let_go(hold, attribute.keyval);
     }
-    Ok(())
+    told
 }
 
 /// Forgets a key that the program has freed and that has no more values.

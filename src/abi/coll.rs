@@ -9,6 +9,7 @@
 use super::coll_args::*;
 use super::constants::*;
 use super::edge::*;
+use super::info::check_info;
 use super::op::op as find_op;
 use super::types::*;
 use crate::fail;
@@ -58,11 +59,13 @@ pub fn start(
 pub fn keep(
     name: &'static str,
     comm: MPI_Comm,
+    info: MPI_Info,
     request: *mut MPI_Request,
     task: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Task>,
 ) -> c_int {
     on_comm(name, comm, |hold, comm| {
         slice_mut(request, 1, "request")?;
+        check_info(info)?;
         let task = task(hold, comm)?;
         let gift = hold.noted();
         let kept = call::keep(hold, comm, task)?;
@@ -103,8 +106,7 @@ macro_rules! forms {
         pub unsafe extern "C" fn $kept(
             $($arg: $type,)* comm: MPI_Comm, info: MPI_Info, request: *mut MPI_Request,
         ) -> c_int {
-            let _ = info;
-            keep(stringify!($kept), comm, request, |$hold, $comm| $plan)
+            keep(stringify!($kept), comm, info, request, |$hold, $comm| $plan)
         }
     )*};
 }

@@ -9,7 +9,7 @@ use super::edge::*;
 use super::errhandler::{errors, raise};
 use super::request::*;
 use super::source::Source;
-use super::status::{store_empty, store_status};
+use super::status::store_status;
 use super::types::*;
 use crate::mpi::comm::Comm;
 use crate::mpi::pt2pt::persistent;
@@ -114,17 +114,16 @@ fn handles<'a>(count: c_int, requests: *mut MPI_Request) -> Result<&'a mut [MPI_
     slice_mut(requests, self::count(count, "count")?, "array_of_requests")
 }
 
-/// Stores one status of several; `MPI_ERROR` is set only if the call returns MPI_ERR_IN_STATUS.
-pub(super) fn store_nth(statuses: *mut MPI_Status, index: usize, status: &Status, code: Option<c_int>) -> Result<()> {
+/// Stores one status of several, and the code of its error. It counts only if the call returns MPI_ERR_IN_STATUS, but programs read it after
+/// other calls too, as MPICH sets it.
+pub(super) fn store_nth(statuses: *mut MPI_Status, index: usize, status: &Status, code: c_int) -> Result<()> {
     if statuses == MPI_STATUSES_IGNORE {
         return Ok(());
     }
     let out = statuses.wrapping_add(index);
     store_status(out, status)?;
-    if let Some(code) = code {
-        // SAFETY: `store_status` has just written there.
-        unsafe { (*out).MPI_ERROR = code };
-    }
+    // SAFETY: `store_status` has just written there.
+    unsafe { (*out).MPI_ERROR = code };
     Ok(())
 }
 
@@ -161,7 +160,7 @@ fn finish_all(
     for place in places {
         let handle = &mut handles[which(place)];
         if failed.is_none()
-            && let Some(stored) = finish_simple(hold, handle, |status| store_nth(statuses, place, status, None))
+            && let Some(stored) = finish_simple(hold, handle, |status| store_nth(statuses, place, status, MPI_SUCCESS))
         {
             stored.map_err(plain)?;
             continue;
@@ -170,25 +169,14 @@ fn finish_all(
         if let (Some(error), None) = (&ended.error, &failed) {
             let text = format!("an operation failed; its status says which: {}", error.text());
             failed = Some((Error::new(Class::InStatus, text), ended.comm.clone()));
-            succeeded(statuses, place);
         }
         let code = ended
             .error
             .as_ref()
             .map_or(MPI_SUCCESS, |error| errors().remember(error));
-        store_nth(statuses, place, &ended.status, failed.is_some().then_some(code)).map_err(plain)?;
+        store_nth(statuses, place, &ended.status, code).map_err(plain)?;
     }
     failed.map_or(Ok(()), Err)
-}
-
-/// Says of the first `count` statuses of a call that will fail that their operations have not.
-fn succeeded(statuses: *mut MPI_Status, count: usize) {
-    if statuses != MPI_STATUSES_IGNORE {
-        for index in 0..count {
-            // SAFETY: the call has stored these statuses.
-            unsafe { (*statuses.wrapping_add(index)).MPI_ERROR = MPI_SUCCESS };
-        }
-    }
 }
 
 /// Lets a generalized request wait in the program's own way, if it has one.
@@ -286,7 +274,7 @@ pub unsafe extern "C" fn MPI_Waitall(
         let (mut finished, mut over) = (0, 0);
         hold.wait_until(None, |hold| {
             while over == finished && over < handles.len() {
-                let store = |status: &Status| store_nth(array_of_statuses, finished, status, None);
+                let store = |status: &Status| store_nth(array_of_statuses, finished, status, MPI_SUCCESS);
                 let Some(stored) = finish_simple(hold, &mut handles[finished], store) else {
                     break;
                 };
@@ -336,7 +324,7 @@ pub unsafe extern "C" fn MPI_Waitany(
         let handles = handles(count, array_of_requests).map_err(plain)?;
         let found = wait_any(hold, handles).map_err(plain)?;
         if found.is_none() {
-            store_empty(status).map_err(plain)?;
+            store_status(status, &Status::EMPTY).map_err(plain)?;
         }
         finish_any(hold, handles, found, index, status)
     })
@@ -372,7 +360,7 @@ pub unsafe extern "C" fn MPI_Testany(
         let Some(found) = poll_any(hold, handles).map_err(plain)? else {
             store(index, "index", MPI_UNDEFINED).map_err(plain)?;
             store(flag, "flag", 1).map_err(plain)?;
-            return store_empty(status).map_err(plain);
+            return store_status(status, &Status::EMPTY).map_err(plain);
         };
         store(flag, "flag", found.is_some() as c_int).map_err(plain)?;
         finish_any(hold, handles, found, index, status)

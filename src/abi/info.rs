@@ -43,6 +43,17 @@ pub fn hints(handle: MPI_Info) -> Result<Info> {
     }
 }
 
+/// Makes sure that an info argument of which nothing is asked names an object, or none.
+///
+/// # Errors
+/// As [`hints`].
+pub fn check_info(handle: MPI_Info) -> Result<()> {
+    match handle {
+        MPI_INFO_NULL => Ok(()),
+        _ => info(handle).map(drop),
+    }
+}
+
 /// A handle for a new info object.
 ///
 /// # Errors

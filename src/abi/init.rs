@@ -10,6 +10,7 @@ use super::dynamic;
 use super::edge::*;
 use super::errhandler::report;
 use super::fortran;
+use super::info::check_info;
 use super::timing;
 use super::tool_pvars;
 use super::types::*;
@@ -465,12 +466,13 @@ pub unsafe extern "C" fn MPI_Get_library_version(version: *mut c_char, resultlen
 /// Allocates memory. MPI-4.1 §9.2.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Alloc_mem(size: MPI_Aint, _info: MPI_Info, baseptr: *mut c_void) -> c_int {
+pub unsafe extern "C" fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) -> c_int {
     on_world("MPI_Alloc_mem", |hold| {
         if size < 0 {
             fail!(Arg, "size is {size} but must not be negative");
         }
         load(baseptr.cast::<u8>(), "baseptr")?;
+        check_info(info)?;
         let Some(memory) = hold.lend(size as usize).or_else(|| memory::allocate(size as usize)) else {
             fail!(NoMem, "{size} bytes of memory are not to be had");
         };

@@ -7,6 +7,7 @@
 use super::completion::poll;
 use super::constants::*;
 use super::edge::*;
+use super::info::check_info;
 use super::pt2pt::*;
 use super::request::key_of;
 use super::types::*;
@@ -49,13 +50,14 @@ pub unsafe extern "C" fn MPI_Psend_init(
     dest: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    _info: MPI_Info,
+    info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
     on_comm("MPI_Psend_init", comm, |hold, comm| {
         let to = self::dest(comm, dest)?;
         send_tag(tag)?;
         load(request, "request")?;
+        check_info(info)?;
         let partitions = self::partitions(hold, buf, partitions, count, datatype)?;
         let operation = partitioned::send_init(hold, comm, partitions, to, tag)?;
         store_request(request, persistent::create(hold, operation)?)
@@ -73,7 +75,7 @@ pub unsafe extern "C" fn MPI_Precv_init(
     source: c_int,
     tag: c_int,
     comm: MPI_Comm,
-    _info: MPI_Info,
+    info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
     on_comm("MPI_Precv_init", comm, |hold, comm| {
@@ -81,6 +83,7 @@ pub unsafe extern "C" fn MPI_Precv_init(
         let from = self::dest(comm, source)?;
         send_tag(tag)?;
         load(request, "request")?;
+        check_info(info)?;
         let partitions = self::partitions(hold, buf, partitions, count, datatype)?;
         let operation = partitioned::recv_init(hold, comm, partitions, from, tag)?;
         store_request(request, persistent::create(hold, operation)?)
@@ -110,7 +113,14 @@ pub unsafe extern "C" fn MPI_Pready(partition: c_int, request: MPI_Request) -> c
 pub unsafe extern "C" fn MPI_Pready_range(partition_low: c_int, partition_high: c_int, request: MPI_Request) -> c_int {
     on_world("MPI_Pready_range", |hold| {
         let key = key_of(hold, request)?;
-        partitioned::ready(hold, key, number(partition_low)?..=number(partition_high)?)
+        let (first, last) = (number(partition_low)?, number(partition_high)?);
+        if first > last {
+            fail!(
+                Arg,
+                "partition_low is {first}, which is more than partition_high, {last}"
+            );
+        }
+        partitioned::ready(hold, key, first..=last)
     })
 }
 

@@ -9,7 +9,7 @@ use super::completion::{poll, poll_all, poll_any, store_nth, store_over};
 use super::constants::*;
 use super::edge::*;
 use super::handle::KEY_MASK;
-use super::status::{store_empty, store_status};
+use super::status::store_status;
 use super::types::*;
 use crate::fail;
 use crate::mpi::comm::Comm;
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn MPI_Request_get_status_all(
         store(flag, "flag", over as c_int)?;
         for (index, &handle) in handles.iter().enumerate().filter(|_| over) {
             let (seen, asked) = look(hold, Named::of(handle));
-            store_nth(array_of_statuses, index, &seen, None)?;
+            store_nth(array_of_statuses, index, &seen, MPI_SUCCESS)?;
             asked?;
         }
         Ok(())
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn MPI_Request_get_status_any(
         let Some(found) = poll_any(hold, handles)? else {
             store(flag, "flag", 1)?;
             store(index, "index", MPI_UNDEFINED)?;
-            return store_empty(status);
+            return store_status(status, &Status::EMPTY);
         };
         store(flag, "flag", found.is_some() as c_int)?;
         store(index, "index", found.map_or(MPI_UNDEFINED, |at| at as c_int))?;
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn MPI_Request_get_status_some(
         let over = store_over(hold, handles, first, outcount, array_of_indices)?;
         for (at, &index) in over.iter().enumerate() {
             let (seen, asked) = look(hold, Named::of(handles[index as usize]));
-            store_nth(array_of_statuses, at, &seen, None)?;
+            store_nth(array_of_statuses, at, &seen, MPI_SUCCESS)?;
             asked?;
         }
         Ok(())
@@ -293,10 +293,13 @@ pub unsafe extern "C" fn MPI_Start(request: *mut MPI_Request) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Startall(count: c_int, array_of_requests: *mut MPI_Request) -> c_int {
     on_world("MPI_Startall", |hold| {
-        for &handle in slice(array_of_requests, self::count(count, "count")?, "array_of_requests")? {
-            let key = key_of(hold, handle)?;
-            persistent::start(hold, key)?;
+        let handles = slice(array_of_requests, self::count(count, "count")?, "array_of_requests")?;
+        // All or none.
+        for &handle in handles {
+            persistent::inactive(hold, key_of(hold, handle)?)?;
         }
-        Ok(())
+        handles
+            .iter()
+            .try_for_each(|&handle| persistent::start(hold, key_of(hold, handle)?))
     })
 }

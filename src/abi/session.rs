@@ -7,7 +7,7 @@
 use super::constants::*;
 use super::edge::*;
 use super::errhandler::{find, handle, raise, refer};
-use super::info::{answer, hints};
+use super::info::{answer, check_info, hints};
 use super::init;
 use super::source::Source;
 use super::types::*;
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn MPI_Session_init(
 ) -> c_int {
     let errhandler = match find(Target::Session, errhandler) {
         Ok(errhandler) => errhandler,
-        Err(error) => return raise("MPI_Session_init", Source::default(), error),
+        Err(error) => return on_any("MPI_Session_init", || Err(error)),
     };
     let begin = || {
         load(session, "session")?;
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn MPI_Session_init(
 pub unsafe extern "C" fn MPI_Session_finalize(session: *mut MPI_Session) -> c_int {
     let handle = match load(session, "session") {
         Ok(handle) => handle,
-        Err(error) => return raise("MPI_Session_finalize", Source::default(), error),
+        Err(error) => return on_any("MPI_Session_finalize", || Err(error)),
     };
     let code = on_session("MPI_Session_finalize", handle, |hold, _| {
         hold.sessions.remove(Object::Session.key(handle)?);
@@ -131,10 +131,11 @@ pub unsafe extern "C" fn MPI_Session_finalize(session: *mut MPI_Session) -> c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Session_get_num_psets(
     session: MPI_Session,
-    _info: MPI_Info,
+    info: MPI_Info,
     npset_names: *mut c_int,
 ) -> c_int {
     on_session("MPI_Session_get_num_psets", session, |_, _| {
+        check_info(info)?;
         store(npset_names, "npset_names", PSETS.len() as c_int)
     })
 }
@@ -144,12 +145,13 @@ pub unsafe extern "C" fn MPI_Session_get_num_psets(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Session_get_nth_pset(
     session: MPI_Session,
-    _info: MPI_Info,
+    info: MPI_Info,
     n: c_int,
     pset_len: *mut c_int,
     pset_name: *mut c_char,
 ) -> c_int {
     on_session("MPI_Session_get_nth_pset", session, |_, _| {
+        check_info(info)?;
         let Some(name) = usize::try_from(n).ok().and_then(|n| PSETS.get(n)) else {
             fail!(Arg, "there is no process set {n}: there are {}", PSETS.len());
         };

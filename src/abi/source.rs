@@ -68,17 +68,13 @@ impl Source {
         }
     }
 
-    /// An error that belongs to no valid object. The program may have put its handler on
-    /// `MPI_COMM_WORLD`, as before MPI-4, or on `MPI_COMM_SELF`, as since.
+    /// An error that belongs to no valid object goes to the handler of `MPI_COMM_SELF` (MPI-4.1 §9.3). Where the program has set none
+    /// there, it may have put one on `MPI_COMM_WORLD`, as before MPI-4.
     #[cold]
     pub fn anywhere(state: &State) -> Source {
-        let world = Source::comm(state, MPI_COMM_WORLD, &state.world);
-        match world.handler {
-            Errhandler::Unset | Errhandler::Fatal => Source {
-                handler: state.own.errhandler.borrow().clone(),
-                ..world
-            },
-            _ => world,
+        match &*state.own.errhandler.borrow() {
+            Errhandler::Unset | Errhandler::Fatal => Source::comm(state, MPI_COMM_WORLD, &state.world),
+            _ => Source::comm(state, MPI_COMM_SELF, &state.own),
         }
     }
 

@@ -61,19 +61,12 @@ pub fn store_status(out: *mut MPI_Status, status: &Status) -> Result<()> {
     }
     load(out.cast::<u8>(), "status")?;
     // SAFETY: neither NULL nor the ignore value, hence the application's status.
-    unsafe { (*out).fill(status) };
-    Ok(())
-}
-
-/// Stores the empty status, in which the error is MPI_SUCCESS (MPI-4.1 §3.7.3).
-///
-/// # Errors
-/// As [`store_status`].
-pub(super) fn store_empty(out: *mut MPI_Status) -> Result<()> {
-    store_status(out, &Status::EMPTY)?;
-    if out != MPI_STATUS_IGNORE {
-        // SAFETY: `store_status` has just written there.
-        unsafe { (*out).MPI_ERROR = MPI_SUCCESS };
+    unsafe {
+        (*out).fill(status);
+        // Only an empty status has no source.
+        if status.source == MPI_ANY_SOURCE {
+            (*out).MPI_ERROR = MPI_SUCCESS;
+        }
     }
     Ok(())
 }

@@ -340,7 +340,7 @@ impl Messages {
         self.error.take_if(is_over).map_or(Ok(()), Err)
     }
 
-    /// Keeps the error of a message, or that a receive brought too little.
+    /// Keeps the error of a message, or that a receive brought too little or, where there is room, too much.
     ///
     /// # Errors
     /// `Other`: the message belongs to another call.
@@ -361,7 +361,8 @@ impl Messages {
                     "rank {source} sent {bytes} bytes where {expected} were expected: \
                      counts or datatypes differ between the ranks of the collective operation"
                 );
-                Error::new(Class::Other, text)
+                let too_long = bytes > expected as u64;
+                Error::new(if too_long { Class::Truncate } else { Class::Other }, text)
             }
             _ => return Ok(()),
         };

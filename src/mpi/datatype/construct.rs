@@ -126,8 +126,18 @@ impl Datatype {
                 .iter()
                 .filter(|member| member.count > 0 && member.datatype.marker().is_none())
         };
-        let element = common(used().map(|member| member.datatype));
-        if lb.is_none() && ub.is_none() && element.is_none() {
+        // As in MPICH: blocks of one datatype lie as in MPI_Type_create_hindexed.
+        let mut filled = used()
+            .map(|member| member.datatype)
+            .filter(|datatype| datatype.size > 0);
+        let first = filled.next();
+        let is_one = |datatype: &Rc<Datatype>| {
+            let same = |first: &Rc<Datatype>| {
+                Rc::ptr_eq(first, datatype) || first.basic.is_some() && first.basic == datatype.basic
+            };
+            first.is_some_and(same)
+        };
+        if lb.is_none() && ub.is_none() && (first.is_none() || !filled.all(is_one)) {
             shape.pad();
         }
         shape.mark(lb, ub);

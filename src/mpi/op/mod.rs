@@ -115,15 +115,18 @@ impl Ops {
 }
 
 impl Op {
-    /// Whether the operation takes elements of `datatype`.
+    /// Whether the operation reduces elements of `datatype`.
     ///
     /// # Errors
-    /// `Op`: it is predefined and not defined for that datatype (MPI-4.1 §6.9.2).
+    /// `Op`: it is predefined and not defined for that datatype (MPI-4.1 §6.9.2), or for accumulates only (§12.3.4).
     pub fn check(&self, datatype: &Datatype) -> Result<()> {
-        if let Function::Builtin(builtin) = self.function {
-            kernel_for(builtin, datatype)?;
+        match self.function {
+            Function::Builtin(builtin @ (Builtin::Replace | Builtin::NoOp)) => {
+                fail!(Op, "{} is for accumulates only", builtin.name())
+            }
+            Function::Builtin(builtin) => kernel_for(builtin, datatype).map(drop),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// `right = left op right` for `count` elements of `datatype`, whose handle is `handle`.

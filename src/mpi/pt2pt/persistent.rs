@@ -83,21 +83,29 @@ pub fn create(hold: &mut Hold, operation: Operation) -> Result<RequestKey> {
     hold.add_request(Request::new(kind, Some(comm)))
 }
 
+/// What a request that can be started does.
+///
+/// # Errors
+/// `Request` when it is not persistent or active already.
+pub fn inactive(state: &State, key: RequestKey) -> Result<&Operation> {
+    match state.requests.get(key).map(|request| &request.kind) {
+        Some(Kind::Persistent(persistent)) if persistent.active.is_some() => {
+            fail!(Request, "the persistent request is active already")
+        }
+        Some(Kind::Persistent(persistent)) => Ok(&persistent.operation),
+        _ => fail!(Request, "the request is not persistent"),
+    }
+}
+
 /// Starts a persistent request (MPI_Start).
 ///
 /// # Errors
-/// `Request` when it is not persistent or active already; whatever the operation says.
+/// As [`inactive`]; whatever the operation says.
 pub fn start(hold: &mut Hold, key: RequestKey) -> Result<()> {
     if send_at_once(hold, key)? {
         return Ok(());
     }
-    let operation = match hold.requests.get(key).map(|request| &request.kind) {
-        Some(Kind::Persistent(persistent)) if persistent.active.is_some() => {
-            fail!(Request, "the persistent request is active already")
-        }
-        Some(Kind::Persistent(persistent)) => persistent.operation.clone(),
-        _ => fail!(Request, "the request is not persistent"),
-    };
+    let operation = inactive(hold, key)?.clone();
     let null = |hold: &mut Hold, status| hold.add_request(Request::over(status));
     let active = match operation {
         Operation::Send { dest: PROC_NULL, .. } => null(hold, Status::EMPTY)?,

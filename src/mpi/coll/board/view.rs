@@ -37,12 +37,12 @@ impl View {
         }
     }
 
-    /// The error that there are not `len` bytes.
+    /// The error that there are not `len` bytes: `Truncate` if there are more.
     #[cold]
     pub(super) fn differs(&self, len: usize) -> Error {
         let (from, has) = (self.from, self.len);
         let text = format!("rank {from} has {has} bytes where {len} were expected: {DIFFER}");
-        Error::new(Class::Other, text)
+        Error::new(if has > len { Class::Truncate } else { Class::Other }, text)
     }
 
     /// Only the block that the table at its beginning names for `rank`.
