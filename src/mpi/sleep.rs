@@ -32,10 +32,10 @@ impl Hold<'_> {
             return self.block().waiting.settle();
         }
         self.engine.told = true;
-        let threads = self.has_threads() || self.may_be_ended_from_outside();
+        let outside = self.may_be_ended_from_outside();
         let mut account = self.sleep_account();
-        account.threads = threads;
-        account.is_certain &= !threads;
+        (account.threads, account.outside) = (self.has_threads(), outside);
+        account.is_certain &= !outside;
         self.tell_queues();
         self.block().waiting.fall_asleep(&account);
     }

@@ -66,8 +66,10 @@ pub struct Account {
     pub turn: u32,
     /// Operations under way.
     pub count: u32,
-    /// Other threads of the rank may call MPI meanwhile.
+    /// Other threads of the rank, if it has some, may call MPI meanwhile.
     pub threads: bool,
+    /// Something that is not MPI may end what it waits for.
+    pub outside: bool,
     /// The first item is what the rank waits for, and nothing else is.
     pub is_certain: bool,
     /// When it fell asleep: nanoseconds of CLOCK_MONOTONIC.
@@ -86,6 +88,7 @@ const ANY_TAG: u32 = 1 << 18;
 
 const THREADS: u32 = 1;
 const CERTAIN: u32 = 2;
+const OUTSIDE: u32 = 4;
 
 impl Waiting {
     /// Falls asleep. The account's `turn` does not count.
@@ -93,7 +96,7 @@ impl Waiting {
         let flag = |set, flag| if set { flag } else { 0 };
         let store = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
         self.count.store(account.count, Ordering::Relaxed);
-        let flags = flag(account.threads, THREADS) | flag(account.is_certain, CERTAIN);
+        let flags = flag(account.threads, THREADS) | flag(account.is_certain, CERTAIN) | flag(account.outside, OUTSIDE);
         self.flags.store(flags, Ordering::Relaxed);
         store(&self.since, account.since);
         for (index, item) in account.items.iter().take(DESCRIBED).enumerate() {
@@ -181,6 +184,7 @@ impl Waiting {
             turn,
             count,
             threads: flags & THREADS != 0,
+            outside: flags & OUTSIDE != 0,
             is_certain: flags & CERTAIN != 0,
             since,
             items,
@@ -239,6 +243,7 @@ mod tests {
         waiting.fall_asleep(&Account {
             count: 70,
             threads: true,
+            outside: true,
             items: vec![items[0]; 6],
             name: "ä".repeat(40),
             ..Account::default()
@@ -246,6 +251,7 @@ mod tests {
         let again = waiting.read().unwrap();
         assert_ne!(again.turn, account.turn);
         assert_eq!((again.count, again.threads, again.is_certain), (70, true, false));
+        assert!(again.outside && !account.outside);
         assert_eq!((again.items.len(), again.near.len()), (DESCRIBED, 0));
         assert_eq!(again.name, "ä".repeat(NAME / 2));
     }

@@ -58,6 +58,12 @@ pub fn look(
         let activity = block.doing.read();
         let (pid, is_gone) = process(rank);
         let own = block.pid.load(std::sync::atomic::Ordering::Relaxed);
+        let mut account = block.waiting.read();
+        if let Some(account) = &mut account {
+            // Whoever else is in MPI may be why it sleeps.
+            account.threads = account.threads && !is_alone(own);
+            account.is_certain &= !account.threads;
+        }
         View {
             rank,
             pid: pid.unwrap_or(own),
@@ -65,7 +71,7 @@ pub fn look(
             is_gone,
             call: calls.of(&activity),
             activity,
-            account: block.waiting.read(),
+            account,
         }
     };
     (0..ranks.end - ranks.start).map(view).collect()
@@ -214,6 +220,16 @@ pub fn process(pid: u32) -> Option<(char, Duration)> {
     let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
     // The kernel shows times in USER_HZ, which is 100 on x86-64.
     Some((fields.first()?.chars().next()?, Duration::from_millis(ticks * 10)))
+}
+
+/// Whether a rank's process `pid` has one thread. Its number may be that of another namespace: whoever has it here must use a job's memory.
+pub fn is_alone(pid: u32) -> bool {
+    let read = |file| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let has_one = read("status")
+        .lines()
+        .filter_map(|line| line.strip_prefix("Threads:"))
+        .any(|count| count.trim() == "1");
+    has_one && read("maps").contains("/memfd:nearmpi (deleted)")
 }
 
 #[cfg(test)]
