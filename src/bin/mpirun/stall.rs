@@ -98,7 +98,7 @@ impl Stall {
         if self.reported {
             return None;
         }
-        let ranks: Vec<u32> = (0..segment.ranks()).filter(|&rank| takes_part(rank)).collect();
+        let ranks: Vec<u32> = (0..segment.known()).filter(|&rank| takes_part(rank)).collect();
         let accounts: Option<Vec<Account>> = ranks.iter().map(|&r| segment.rank(r).waiting.read()).collect();
         let Some(accounts) = accounts.filter(|accounts| !accounts.is_empty()) else {
             self.since = None;

@@ -222,6 +222,11 @@ pub fn process(pid: u32) -> Option<(char, Duration)> {
     Some((fields.first()?.chars().next()?, Duration::from_millis(ticks * 10)))
 }
 
+/// Whether process `pid` has ended.
+pub fn is_gone(pid: u32) -> bool {
+    pid != 0 && process(pid).is_none_or(|(state, _)| matches!(state, 'Z' | 'X'))
+}
+
 /// Whether a rank's process `pid` has one thread. Its number may be that of another namespace: whoever has it here must use a job's memory.
 pub fn is_alone(pid: u32) -> bool {
     let read = |file| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
