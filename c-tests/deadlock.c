@@ -58,6 +58,15 @@ int main(int argc, char **argv)
         MPI_Request request;
         OK(MPI_Irecv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &request));
         OK(MPI_Probe(next, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    } else if (!strcmp(how, "lock")) { /* who has the lock waits for the one that wants it */
+        MPI_Win win;
+        OK(MPI_Win_create(&value, sizeof value, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+        if (my_rank == 0) OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, win));
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        if (my_rank == 0)
+            OK(MPI_Recv(&value, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        else
+            OK(MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win));
     } else if (!strcmp(how, "finished")) { /* one waits for a rank that is through */
         if (my_rank == 0)
             OK(MPI_Recv(&value, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));

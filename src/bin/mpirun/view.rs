@@ -152,10 +152,15 @@ fn waits(account: &Account, call: Option<&'static str>, ranks: u32) -> String {
         "MPI_Ssend",
         "MPI_Rsend",
     ];
-    if let Some(call) = call.filter(|call| account.is_certain && direct.contains(call)) {
+    let names_it = |call: &&str| account.is_certain && (first.is_lock || direct.contains(call));
+    if let Some(call) = call.filter(names_it) {
         return format!("{call}({})", described(0, first));
     }
-    let word = |item: &Item| if item.is_send { "send" } else { "receive" };
+    let word = |item: &Item| match item {
+        Item { is_lock: true, .. } => "lock",
+        Item { is_send: true, .. } => "send",
+        _ => "receive",
+    };
     let shown = if account.is_certain { 1 } else { account.items.len() };
     let mut items: Vec<String> = account.items[..shown]
         .iter()
@@ -171,6 +176,9 @@ fn waits(account: &Account, call: Option<&'static str>, ranks: u32) -> String {
 
 /// An operation's arguments as its call has them.
 fn arguments(item: &Item, name: &str, ranks: u32) -> String {
+    if item.is_lock {
+        return format!("rank={} of a window", item.len);
+    }
     let side = if item.is_send { "dest" } else { "source" };
     let peer = match (item.place, item.peer) {
         (_, Some(peer)) if peer >= ranks => "an impossible rank".into(),
