@@ -1,5 +1,6 @@
 /* How jobs end that have started processes (MPI-4.1 §11.10): whoever dies takes those with it that it is connected to, on either
- * side, waiting in MPI or not; who has disconnected goes on, and mpirun ends when the last of them does. */
+ * side, waiting in MPI or not; who has disconnected goes on, and mpirun ends when the last of them does. Both sides may wait for
+ * each other for ever, too, which takes more than that all sleep while the new ones are on their way. */
 #include "check.h"
 #include <signal.h>
 
@@ -48,6 +49,10 @@ static void end_of_children(char *program, const char *how, MPI_Comm parent)
         OK(MPI_Comm_disconnect(&inter));
         OK(MPI_Comm_disconnect(&parent));
     }
+    if (is(how, "stuck")) /* as the parents are: everybody waits for rank 0 of the other side */
+        OK(MPI_Recv(&one, 1, MPI_INT, 0, 7, parent, MPI_STATUS_IGNORE));
+    if (is(how, "slow-to-come") && my_rank == 0)
+        OK(MPI_Send(&one, 1, MPI_INT, 0, 7, parent));
     if (is(how, "unread")) {
         /* Read when this process is gone. */
         static char bytes[1 << 20];
@@ -60,6 +65,9 @@ static void end_of_children(char *program, const char *how, MPI_Comm parent)
 int main(int argc, char **argv)
 {
     MPI_Comm parent, inter;
+    /* Longer than the ranks of a job may all sleep. */
+    if (argc > 2 && is(argv[2], "later"))
+        sleep(8);
     start(&argc, &argv);
     OK(MPI_Comm_get_parent(&parent));
     const char *how = argc > 1 ? argv[1] : "";
@@ -67,7 +75,7 @@ int main(int argc, char **argv)
         end_of_children(argv[0], how, parent);
         return 0;
     }
-    char *words[] = {argv[1], NULL};
+    char *words[] = {argv[1], is(how, "slow-to-come") ? "later" : NULL, NULL};
     int one = 1;
     OK(MPI_Comm_spawn(argv[0], words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
     if (is(how, "parent-dies") && my_rank == 0)
@@ -80,6 +88,13 @@ int main(int argc, char **argv)
         OK(MPI_Comm_disconnect(&inter));
         sleep(is(how, "apart-dies"));
         printf("parent %d goes on\n", my_rank);
+        return finish();
+    }
+    if (is(how, "stuck"))
+        OK(MPI_Recv(&one, 1, MPI_INT, 0, 7, inter, MPI_STATUS_IGNORE));
+    if (is(how, "slow-to-come")) {
+        if (my_rank == 0)
+            OK(MPI_Recv(&one, 1, MPI_INT, 0, 7, inter, MPI_STATUS_IGNORE));
         return finish();
     }
     if (is(how, "unread")) {

@@ -118,10 +118,9 @@ fn show(request: &Request) -> Result<(), String> {
     let segment = Segment::attach(file.as_fd()).map_err(wrong)?;
     drop(file);
     let calls = Calls::new();
-    let is_gone = |pid: u32| pid != 0 && view::process(pid).is_none_or(|(state, _)| matches!(state, 'Z' | 'X'));
     let views = || {
         let mut views = view::look(&calls, &segment, 0..segment.known(), |_| (None, false));
-        views.iter_mut().for_each(|view| view.is_gone = is_gone(view.pid));
+        views.iter_mut().for_each(|view| view.is_gone = view::is_gone(view.pid));
         views
     };
     let (mut table, mut screen) = (Table::default(), Screen::default());

@@ -23,6 +23,8 @@ pub enum Awaited {
     Request(RequestKey),
     /// A message that matches, from this rank of the job if it is known.
     Probe(Pattern, Option<u32>),
+    /// The lock of this member of a window on a communicator with this context.
+    Lock(u32, u16),
 }
 
 impl Hold<'_> {
@@ -32,10 +34,10 @@ impl Hold<'_> {
             return self.block().waiting.settle();
         }
         self.engine.told = true;
-        let threads = self.has_threads() || self.may_be_ended_from_outside();
+        let outside = self.may_be_ended_from_outside();
         let mut account = self.sleep_account();
-        account.threads = threads;
-        account.is_certain &= !threads;
+        (account.threads, account.outside) = (self.has_threads(), outside);
+        account.is_certain &= !outside;
         self.tell_queues();
         self.block().waiting.fall_asleep(&account);
     }
@@ -109,6 +111,16 @@ impl State {
             items.insert(0, item(pattern, peer, 0));
             (wanted, count, is_certain) = (Some(pattern), count + 1, true);
         }
+        if let Awaited::Lock(member, context) = self.engine.awaited {
+            let lock = Item {
+                is_lock: true,
+                context,
+                len: member.into(),
+                ..Item::default()
+            };
+            items.insert(0, lock);
+            (count, is_certain) = (count + 1, true);
+        }
         for (index, shown) in self.desk.items().enumerate() {
             items.insert(index, shown);
             (count, is_certain) = (count + 1, index == 0);
@@ -158,6 +170,7 @@ impl State {
         let request = self.requests.get(send.ticket);
         Item {
             is_send: true,
+            is_lock: false,
             peer: Some(send.to),
             place: request
                 .and_then(|request| members(request.comm.as_ref()?))
@@ -208,6 +221,7 @@ impl State {
 fn item(pattern: Pattern, peer: Option<u32>, len: u64) -> Item {
     Item {
         is_send: false,
+        is_lock: false,
         peer,
         place: pattern.source(),
         tag: pattern.tag(),

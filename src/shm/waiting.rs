@@ -38,6 +38,8 @@ pub struct Waiting {
 pub struct Item {
     /// A send, not a receive.
     pub is_send: bool,
+    /// The lock of member `len` of a window; who holds it is not known.
+    pub is_lock: bool,
     /// Rank in the job of the other side; `None`: any.
     pub peer: Option<u32>,
     /// Its rank in the communicator; `None`: any.
@@ -66,8 +68,10 @@ pub struct Account {
     pub turn: u32,
     /// Operations under way.
     pub count: u32,
-    /// Other threads of the rank may call MPI meanwhile.
+    /// Other threads of the rank, if it has some, may call MPI meanwhile.
     pub threads: bool,
+    /// Something that is not MPI may end what it waits for.
+    pub outside: bool,
     /// The first item is what the rank waits for, and nothing else is.
     pub is_certain: bool,
     /// When it fell asleep: nanoseconds of CLOCK_MONOTONIC.
@@ -83,9 +87,11 @@ pub struct Account {
 const SEND: u32 = 1 << 16;
 const ANY_PEER: u32 = 1 << 17;
 const ANY_TAG: u32 = 1 << 18;
+const LOCK: u32 = 1 << 19;
 
 const THREADS: u32 = 1;
 const CERTAIN: u32 = 2;
+const OUTSIDE: u32 = 4;
 
 impl Waiting {
     /// Falls asleep. The account's `turn` does not count.
@@ -93,7 +99,7 @@ impl Waiting {
         let flag = |set, flag| if set { flag } else { 0 };
         let store = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
         self.count.store(account.count, Ordering::Relaxed);
-        let flags = flag(account.threads, THREADS) | flag(account.is_certain, CERTAIN);
+        let flags = flag(account.threads, THREADS) | flag(account.is_certain, CERTAIN) | flag(account.outside, OUTSIDE);
         self.flags.store(flags, Ordering::Relaxed);
         store(&self.since, account.since);
         for (index, item) in account.items.iter().take(DESCRIBED).enumerate() {
@@ -101,6 +107,7 @@ impl Waiting {
             let rank = u64::from(item.place.unwrap_or(peer)) << 48 | u64::from(peer as u16) << 32;
             let place = u32::from(item.context)
                 | flag(item.is_send, SEND)
+                | flag(item.is_lock, LOCK)
                 | flag(item.peer.is_none(), ANY_PEER)
                 | flag(item.tag.is_none(), ANY_TAG);
             store(&self.items[index], rank | u64::from(tag as u32));
@@ -159,6 +166,7 @@ impl Waiting {
             let known = place & ANY_PEER == 0;
             Item {
                 is_send: place & SEND != 0,
+                is_lock: place & LOCK != 0,
                 peer: known.then_some((item >> 32) as u32 & 0xffff),
                 place: known.then_some((item >> 48) as u32),
                 tag: (place & ANY_TAG == 0).then_some(item as u32 as i32),
@@ -181,6 +189,7 @@ impl Waiting {
             turn,
             count,
             threads: flags & THREADS != 0,
+            outside: flags & OUTSIDE != 0,
             is_certain: flags & CERTAIN != 0,
             since,
             items,
@@ -208,6 +217,7 @@ mod tests {
             },
             Item {
                 is_send: true,
+                is_lock: true,
                 tag: Some(-5),
                 context: u16::MAX,
                 ..Item::default()
@@ -239,6 +249,7 @@ mod tests {
         waiting.fall_asleep(&Account {
             count: 70,
             threads: true,
+            outside: true,
             items: vec![items[0]; 6],
             name: "ä".repeat(40),
             ..Account::default()
@@ -246,6 +257,7 @@ mod tests {
         let again = waiting.read().unwrap();
         assert_ne!(again.turn, account.turn);
         assert_eq!((again.count, again.threads, again.is_certain), (70, true, false));
+        assert!(again.outside && !account.outside);
         assert_eq!((again.items.len(), again.near.len()), (DESCRIBED, 0));
         assert_eq!(again.name, "ä".repeat(NAME / 2));
     }

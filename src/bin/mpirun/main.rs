@@ -11,6 +11,7 @@
 //! | `binding` | which CPUs each rank gets; `intel` reads Intel MPI's variables |
 //! | `start` | the ranks' surroundings, descriptors and places |
 //! | `supervise` | the loop from start to end: signals, deaths, time limit |
+//! | `guests` | ranks that ranks have started, as the first launcher sees them |
 //! | `remains` | what is left when the ranks are gone |
 //! | `stall` | noticing that ranks wait for each other |
 //! | `view` | what the ranks are doing, in words |
@@ -29,6 +30,7 @@ mod binding;
 mod completion;
 mod count;
 mod directives;
+mod guests;
 mod hosts;
 mod intel;
 #[cfg(test)]

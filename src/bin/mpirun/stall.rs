@@ -3,10 +3,13 @@
 //! A rank that sleeps in MPI says so in the job's memory ([`mpi::shm::waiting`]). When every rank
 //! that is not through with MPI sleeps, none has woken since the last look, and no message is on its
 //! way to any (a message rings the sleeper's bell), nothing can wake them any more: only their own
-//! threads could, if the program has several in MPI. Who waits for whom says `report`.
+//! threads could, where the program may call MPI from several (`MPI_THREAD_MULTIPLE`) and has several.
+//! Who waits for whom says `report`.
 
+use crate::view::is_alone;
 use mpi::shm::segment::Segment;
 use mpi::shm::waiting::Account;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// What to do about a job that is stuck.
@@ -95,7 +98,7 @@ impl Stall {
         if self.reported {
             return None;
         }
-        let ranks: Vec<u32> = (0..segment.ranks()).filter(|&rank| takes_part(rank)).collect();
+        let ranks: Vec<u32> = (0..segment.known()).filter(|&rank| takes_part(rank)).collect();
         let accounts: Option<Vec<Account>> = ranks.iter().map(|&r| segment.rank(r).waiting.read()).collect();
         let Some(accounts) = accounts.filter(|accounts| !accounts.is_empty()) else {
             self.since = None;
@@ -112,9 +115,12 @@ impl Stall {
             return None;
         }
         self.reported = true;
-        let threads = accounts.iter().any(|account| account.threads);
+        let others_may_come = |(&rank, account): (&u32, &Account)| {
+            account.outside || account.threads && !is_alone(segment.rank(rank).pid.load(Ordering::Relaxed))
+        };
+        let open = ranks.iter().zip(&accounts).any(others_may_come);
         let vague = accounts.iter().any(|account| account.count == 0);
-        let is_certain = !threads && !vague;
+        let is_certain = !open && !vague;
         let headline = format!(
             "nothing has moved for {} s: {}",
             patience.as_secs(),
@@ -169,5 +175,26 @@ mod tests {
         let stuck = look(&segment).unwrap();
         assert!(stuck.end);
         assert!(stuck.is_certain && stuck.headline.contains("for ever"));
+    }
+
+    #[test]
+    fn other_threads_may_come() {
+        let segment = Segment::private(1, 1).unwrap();
+        let block = segment.rank(0);
+        // This process has the thread of the test and the one that waits for it, and no memory of a job.
+        block.pid.store(std::process::id(), Ordering::Relaxed);
+        let asleep = Account {
+            count: 1,
+            threads: true,
+            items: vec![Item::default()],
+            ..Account::default()
+        };
+        block.waiting.fall_asleep(&asleep);
+        block.bell.announce(|| ());
+        let mut stall = Stall::default();
+        assert!(stall.look(Policy::End(1), &segment, |_| true).is_none());
+        std::thread::sleep(Duration::from_millis(1100));
+        let stuck = stall.look(Policy::End(1), &segment, |_| true).unwrap();
+        assert!(!stuck.end && !stuck.is_certain, "{stuck:?}");
     }
 }

@@ -7,8 +7,9 @@
 
 use crate::annex::Host;
 use crate::arguments::Job;
+use crate::guests;
 use crate::os::{self, End, Signals};
-use crate::remains::{children, clear, memory};
+use crate::remains::{clear, memory};
 use crate::report;
 use crate::server::{Effect, Server, Stage};
 use crate::stall::Stall;
@@ -213,12 +214,13 @@ impl Watch<'_> {
             let pid = self.started.ranks[rank as usize].pid;
             (u32::try_from(pid).ok(), self.ends[rank as usize].is_some())
         };
-        view::look(
-            &self.calls,
-            &self.started.segment,
-            self.place(0)..self.place(self.ends.len()),
-            process,
-        )
+        let segment = &self.started.segment;
+        let own = self.place(0)..self.place(self.ends.len());
+        let mut views = view::look(&self.calls, segment, own, process);
+        if self.host.is_none() {
+            views.extend(guests::views(&self.calls, segment));
+        }
+        views
     }
 
     /// Says who waits for whom.
@@ -429,14 +431,9 @@ impl Watch<'_> {
         (0..self.ends.len()).all(|rank| self.stage(rank) != Life::Absent)
     }
 
-    /// Whether processes that ranks have started (MPI_Comm_spawn) are still running, and may go on: their launchers are our
-    /// children.
+    /// Whether processes that ranks have started (MPI_Comm_spawn) are still running, and may go on.
     fn has_guests(&self) -> bool {
-        let segment = &self.started.segment;
-        // What cannot be mapped cannot be waited for.
-        let _ = segment.grow();
-        let may_be = self.ending.is_none() && segment.known() > segment.ranks();
-        may_be && children().into_iter().any(|pid| segment.ranks_of(pid).is_some())
+        self.ending.is_none() && guests::are_there(&self.started.segment)
     }
 
     /// Where `rank` stands: nearmpi says so in the segment, other libraries over PMI.
@@ -479,19 +476,18 @@ impl Watch<'_> {
     }
 
     /// Ends with the processes of the job that other launchers watch over: a rank of theirs has ended it, or those who wanted these
-    /// ranks are gone. True if there are such processes: who waits for whom cannot be told then.
-    fn look_at_the_others(&mut self) -> bool {
+    /// ranks are gone.
+    fn look_at_the_others(&mut self) {
         let segment = &self.started.segment;
         let _ = segment.grow();
         if segment.known() == segment.ranks() {
-            return false;
+            return;
         }
         let is_apart = self.host.is_some() && segment.is_apart(self.started.first);
         let ended = segment.aborted().filter(|_| !is_apart).map(i32::from);
         if let Some(code) = ended.or(self.host.filter(|host| host.is_forsaken()).map(|_| 1)) {
             self.end_job(code, libc::SIGTERM);
         }
-        true
     }
 
     fn look_at_the_memory(&mut self) {
@@ -499,15 +495,21 @@ impl Watch<'_> {
             return;
         }
         self.looked = Instant::now();
-        if self.look_for_damage() || self.look_at_the_others() {
+        if self.look_for_damage() {
+            return;
+        }
+        self.look_at_the_others();
+        // The first launcher judges for all.
+        if self.ending.is_some() || self.host.is_some() {
             return;
         }
         let mut stall = std::mem::take(&mut self.stall);
-        let takes_part = |rank: u32| {
-            let rank = rank as usize;
-            self.ends[rank].is_none() && self.stage(rank) != Life::Finalized
+        let segment = &self.started.segment;
+        let takes_part = |rank: u32| match self.ends.get(rank as usize) {
+            Some(end) => end.is_none() && self.stage(rank as usize) != Life::Finalized,
+            None => guests::takes_part(segment, rank),
         };
-        let stuck = stall.look(self.job.stall, &self.started.segment, takes_part);
+        let stuck = stall.look(self.job.stall, segment, takes_part);
         self.stall = stall;
         let Some(stuck) = stuck else { return };
         self.tell(&stuck.headline, stuck.is_certain);

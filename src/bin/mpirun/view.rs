@@ -58,6 +58,12 @@ pub fn look(
         let activity = block.doing.read();
         let (pid, is_gone) = process(rank);
         let own = block.pid.load(std::sync::atomic::Ordering::Relaxed);
+        let mut account = block.waiting.read();
+        if let Some(account) = &mut account {
+            // Whoever else is in MPI may be why it sleeps.
+            account.threads = account.threads && !is_alone(own);
+            account.is_certain &= !account.threads;
+        }
         View {
             rank,
             pid: pid.unwrap_or(own),
@@ -65,7 +71,7 @@ pub fn look(
             is_gone,
             call: calls.of(&activity),
             activity,
-            account: block.waiting.read(),
+            account,
         }
     };
     (0..ranks.end - ranks.start).map(view).collect()
@@ -146,10 +152,15 @@ fn waits(account: &Account, call: Option<&'static str>, ranks: u32) -> String {
         "MPI_Ssend",
         "MPI_Rsend",
     ];
-    if let Some(call) = call.filter(|call| account.is_certain && direct.contains(call)) {
+    let names_it = |call: &&str| account.is_certain && (first.is_lock || direct.contains(call));
+    if let Some(call) = call.filter(names_it) {
         return format!("{call}({})", described(0, first));
     }
-    let word = |item: &Item| if item.is_send { "send" } else { "receive" };
+    let word = |item: &Item| match item {
+        Item { is_lock: true, .. } => "lock",
+        Item { is_send: true, .. } => "send",
+        _ => "receive",
+    };
     let shown = if account.is_certain { 1 } else { account.items.len() };
     let mut items: Vec<String> = account.items[..shown]
         .iter()
@@ -165,6 +176,9 @@ fn waits(account: &Account, call: Option<&'static str>, ranks: u32) -> String {
 
 /// An operation's arguments as its call has them.
 fn arguments(item: &Item, name: &str, ranks: u32) -> String {
+    if item.is_lock {
+        return format!("rank={} of a window", item.len);
+    }
     let side = if item.is_send { "dest" } else { "source" };
     let peer = match (item.place, item.peer) {
         (_, Some(peer)) if peer >= ranks => "an impossible rank".into(),
@@ -214,6 +228,21 @@ pub fn process(pid: u32) -> Option<(char, Duration)> {
     let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
     // The kernel shows times in USER_HZ, which is 100 on x86-64.
     Some((fields.first()?.chars().next()?, Duration::from_millis(ticks * 10)))
+}
+
+/// Whether process `pid` has ended.
+pub fn is_gone(pid: u32) -> bool {
+    pid != 0 && process(pid).is_none_or(|(state, _)| matches!(state, 'Z' | 'X'))
+}
+
+/// Whether a rank's process `pid` has one thread. Its number may be that of another namespace: whoever has it here must use a job's memory.
+pub fn is_alone(pid: u32) -> bool {
+    let read = |file| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let has_one = read("status")
+        .lines()
+        .filter_map(|line| line.strip_prefix("Threads:"))
+        .any(|count| count.trim() == "1");
+    has_one && read("maps").contains("/memfd:nearmpi (deleted)")
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::mpi::error::Result;
 use crate::mpi::group::Group;
 use crate::mpi::pt2pt::{self, Mode};
 use crate::mpi::request::RequestKey;
+use crate::mpi::sleep::Awaited;
 use crate::mpi::world::{Hold, State};
 use crate::sys::cpu;
 use std::cell::RefMut;
@@ -319,7 +320,8 @@ fn acquire(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Resu
     }
     control.wait(exclusive);
     let mut locked = false;
-    let outcome = hold.wait_until(None, |_| {
+    let awaited = Awaited::Lock(rank, window.comm.context.number() << 1);
+    let outcome = hold.wait_for(awaited, None, |_| {
         locked = locked || control.try_lock(exclusive);
         Ok(locked)
     });

@@ -311,6 +311,7 @@ mod tests {
                 done,
                 item: Item {
                     is_send: false,
+                    is_lock: false,
                     peer: None,
                     place: None,
                     tag: None,

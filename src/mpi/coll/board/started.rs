@@ -459,6 +459,7 @@ impl Open {
         let place = missing.next();
         let item = Item {
             is_send: false,
+            is_lock: false,
             peer: place.map(|rank| plan.boards.members[rank as usize].world),
             place,
             tag: Some(plan.tag),

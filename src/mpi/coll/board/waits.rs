@@ -66,6 +66,7 @@ impl Boards {
         let member = &self.members[rank];
         let item = Item {
             is_send: false,
+            is_lock: false,
             peer: Some(member.world),
             place: Some(rank as u32),
             tag: Some(tag),
