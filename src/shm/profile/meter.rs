@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const FIRST: u64 = 64;
 /// Ticks below which a call is short: 1 to 5 us.
 const SHORT: u64 = 5000;
+/// Ticks from which a call stands for no other: it was interrupted, most likely. 8 to 40 us.
+const LONG: u64 = 8 * SHORT;
 /// Calls that one sample stands for, at most (a power of two); half of it on average.
 const STRIDE: u64 = 512;
 /// In [`Call::next`]: the call stands for those before it.
@@ -139,7 +141,7 @@ impl Meter {
         let now = self.now();
         let spent = now.saturating_sub(stamp & !ALONE);
         let counts = self.call(call);
-        if stamp & ALONE != 0 {
+        if stamp & ALONE != 0 || spent >= LONG {
             bump(&counts.timed, 1);
             bump(&counts.ticks, spent);
         } else {
@@ -500,6 +502,22 @@ mod tests {
         assert!(longest.any(|wait| wait.call.load(Ordering::Relaxed) == 10));
         meter.outermost = || None;
         assert_eq!(meter.under_way().0, u32::MAX);
+    }
+
+    #[test]
+    fn a_sample_that_was_interrupted_stands_for_no_other_call() {
+        let meter = meter(1);
+        let counts = &meter.block().fixed().calls[6];
+        for number in 0..20_000 {
+            meter.enter(6);
+            let stamp = meter.stamp.load(Ordering::Relaxed);
+            if number > 1000 && stamp > CALLS as u64 && stamp & ALONE == 0 {
+                spend(&meter, 2 * LONG);
+            }
+            meter.leave(6);
+        }
+        assert!(loaded(&counts.sampled) < loaded(&counts.samples) * LONG);
+        assert!(loaded(&counts.ticks) > 20 * LONG && loaded(&counts.longest) >= 2 * LONG);
     }
 
     #[test]
