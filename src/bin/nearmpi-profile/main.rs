@@ -144,7 +144,9 @@ fn from_memory(path: &Path) -> Result<Run, String> {
         .map_err(|error| format!("cannot read standard input: {error}"))?;
     let ends: Ends = serde_json::from_str(&text).map_err(|error| format!("cannot read standard input: {error}"))?;
     let blocks = (0..segment.ranks()).map(|rank| segment.profile(rank));
-    collect(&blocks.filter(Block::is_begun).collect::<Vec<_>>(), &ends)
+    let mut run = collect(&blocks.filter(Block::is_begun).collect::<Vec<_>>(), &ends)?;
+    run.later = segment.later();
+    Ok(run)
 }
 
 /// From the files that ranks left in a folder: those of the job that was started last.

@@ -268,20 +268,21 @@ impl Meter {
             .store(cpu::current().map_or(0, |cpu| cpu + 1), Ordering::Relaxed);
     }
 
-    /// `bytes` bytes went to rank `to`, written by this rank.
+    /// `bytes` bytes went to rank `to`, written by this rank. Not counted for one that was started later.
     #[inline]
     pub fn sent(&self, kind: Kind, path: Path, to: u32, bytes: usize) {
-        self.traffic(kind, path, bytes);
         if let Some(peer) = self.peer(to) {
+            self.traffic(kind, path, bytes);
             peer.sent[kind as usize].add(bytes as u64);
         }
     }
 
     /// `bytes` bytes came from rank `from`, read by this rank out of memory that the other does not send from.
+    /// Not counted for one that was started later.
     #[inline]
     pub fn read(&self, kind: Kind, path: Path, from: u32, bytes: usize) {
-        self.traffic(kind, path, bytes);
         if let Some(peer) = self.peer(from) {
+            self.traffic(kind, path, bytes);
             peer.read[kind as usize].add(bytes as u64);
         }
     }
@@ -554,9 +555,13 @@ mod tests {
         meter.sent(Kind::Message, Path::Slot, 2, 8);
         meter.read(Kind::Inside, Path::OneCopy, 1, 1 << 20);
         meter.given(1, 5);
+        // Ranks that were started later.
+        meter.sent(Kind::Message, Path::Slot, 3, 8);
+        meter.read(Kind::Inside, Path::OneCopy, 3, 1 << 20);
         let traffic = |kind, path, class| meter.block().traffic(kind, path, class);
         assert_eq!(traffic(Kind::Message, Path::Slot, 0).messages, 1);
         assert_eq!(traffic(Kind::Message, Path::Slot, class(8)).bytes, 8);
+        assert_eq!(traffic(Kind::Inside, Path::OneCopy, 21).messages, 1);
         assert_eq!(traffic(Kind::Inside, Path::OneCopy, 21).bytes, 1 << 20);
         let (one, two) = (meter.block().peer(1), meter.block().peer(2));
         assert_eq!(two.sent(Kind::Message), Sum { messages: 2, bytes: 8 });
