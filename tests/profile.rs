@@ -8,7 +8,7 @@ use mpi::abi::coll::*;
 use mpi::abi::completion::MPI_Waitall;
 use mpi::abi::constants::*;
 use mpi::abi::errhandler::MPI_Abort;
-use mpi::abi::init::{MPI_Finalize, MPI_Init};
+use mpi::abi::init::{MPI_Finalize, MPI_Init, MPI_Init_thread};
 use mpi::abi::recv::MPI_Recv;
 use mpi::abi::rma::{MPI_Accumulate, MPI_Fetch_and_op, MPI_Get, MPI_Put};
 use mpi::abi::send::{MPI_Isend, MPI_Send};
@@ -34,7 +34,10 @@ fn rank() {
     let (mut rank, mut size) = (0, 0);
     // SAFETY: MPI's functions, called as its standard says.
     unsafe {
-        MPI_Init(null_mut(), null_mut());
+        match program.as_str() {
+            "late-in-threads" => MPI_Init_thread(null_mut(), null_mut(), MPI_THREAD_MULTIPLE, &mut rank),
+            _ => MPI_Init(null_mut(), null_mut()),
+        };
         mpi::abi::comm::MPI_Comm_rank(MPI_COMM_WORLD, &mut rank);
         mpi::abi::comm::MPI_Comm_size(MPI_COMM_WORLD, &mut size);
         match program.as_str() {
@@ -43,7 +46,7 @@ fn rank() {
             "runs" => runs::runs(rank),
             "collectives" => collectives(rank as usize, size as usize),
             "windows" => windows(rank),
-            "late" => {
+            "late" | "late-in-threads" => {
                 if rank == 1 {
                     std::thread::sleep(std::time::Duration::from_millis(300));
                 }
@@ -399,15 +402,20 @@ fn one_sided_operations_are_counted_to_the_byte() {
 
 #[test]
 fn who_comes_late_to_a_barrier_is_named() {
-    let run = profiled("late", 3);
-    assert!(run.output.status.success(), "{}", run.said());
-    let json = run.json();
-    for longest in &json["longest_waits"].as_array().unwrap()[..2] {
-        assert!(longest["rank"] != 1 && longest["peer"] == 1, "{longest}");
-        assert!(
-            longest["call"] == "MPI_Barrier" && longest["seconds"].as_f64().unwrap() > 0.2,
-            "{longest}"
-        );
+    for program in ["late", "late-in-threads"] {
+        let run = profiled(program, 3);
+        assert!(run.output.status.success(), "{}", run.said());
+        let json = run.json();
+        for longest in &json["longest_waits"].as_array().unwrap()[..2] {
+            assert!(longest["rank"] != 1 && longest["peer"] == 1, "{longest}");
+            assert!(
+                longest["call"] == "MPI_Barrier" && longest["seconds"].as_f64().unwrap() > 0.2,
+                "{longest}"
+            );
+        }
+        for waiting in [0, 2].map(|rank| json["processes"][rank]["waiting"].as_f64()) {
+            assert!(waiting.unwrap() > 0.2, "{waiting:?}");
+        }
     }
 }
 

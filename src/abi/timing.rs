@@ -10,7 +10,7 @@ use crate::mpi::pt2pt::engine::CAREFUL;
 use crate::mpi::traffic;
 use crate::mpi::world::State;
 use crate::shm::doing::SHORT;
-use crate::shm::profile::{self, Block, CALLS, Meter, Stage, Start, file};
+use crate::shm::profile::{self, Block, CALLS, Meter, Outermost, Stage, Start, file};
 use crate::shm::segment::Segment;
 use crate::sys::clock::{Ticks, nanoseconds};
 use crate::sys::cvar::secure;
@@ -32,8 +32,8 @@ static METER: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// Calls under way in this thread, where several threads call at the same time.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// When the outermost of them began.
-    static BEGAN: Cell<u64> = const { Cell::new(0) };
+    /// The outermost of them.
+    static OUTERMOST: Cell<Outermost> = const { Cell::new(Outermost { call: 0, began: 0 }) };
 }
 
 /// The number of the function `name`; functions that are not in the table share the last.
@@ -161,7 +161,7 @@ fn meter(address: usize) -> &'static Meter {
 #[inline(always)]
 fn begin(address: usize, call: usize) -> usize {
     if address & 1 != 0 {
-        begin_in_thread(address);
+        begin_in_thread(address, call);
         return address;
     }
     if meter(address).enter(call) { address } else { 0 }
@@ -176,17 +176,23 @@ fn end(address: usize, call: usize) {
 }
 
 #[cold]
-fn begin_in_thread(address: usize) {
+fn begin_in_thread(address: usize, call: usize) {
     DEPTH.set(DEPTH.get() + 1);
     if DEPTH.get() == 1 {
-        BEGAN.set(meter(address).now());
+        let (call, began) = (call as u32, meter(address).now());
+        OUTERMOST.set(Outermost { call, began });
     }
 }
 
 #[cold]
 fn end_in_thread(address: usize, call: usize) {
     DEPTH.set(DEPTH.get() - 1);
-    meter(address).called(call, BEGAN.get(), DEPTH.get() == 0);
+    meter(address).called(call, OUTERMOST.get().began, DEPTH.get() == 0);
+}
+
+/// The outermost call of this thread, where several call at the same time.
+fn outermost() -> Option<Outermost> {
+    (DEPTH.get() > 0).then(|| OUTERMOST.get())
 }
 
 /// A moment, for [`profile()`].
@@ -214,7 +220,7 @@ pub fn profile(state: &mut State, segment: &Arc<Segment>, threads: bool, began: 
         settings: &state.engine.channel.settings().values(),
         name: name.trim_ascii_end(),
     });
-    let meter = Arc::new(Meter::new(block, Ticks::best()));
+    let meter = Arc::new(Meter::new(block, Ticks::best(), outermost));
     let address = Arc::into_raw(meter.clone()).expose_provenance();
     METER.store(address | usize::from(threads), Ordering::Release);
     let kind = traffic::kind;

@@ -126,7 +126,7 @@ fn count(state: &mut State) {
     if channel.meter().is_none() {
         // The rank's place in the segment is there, and nobody reads it: no profile was asked for.
         let block = channel.segment().profile(channel.me());
-        let meter = Arc::new(Meter::new(block, Ticks::best()));
+        let meter = Arc::new(Meter::new(block, Ticks::best(), || None));
         channel.profile(Metering {
             meter,
             kind: traffic::kind,

@@ -31,6 +31,7 @@ use super::traffic::Gift;
 use crate::channel::Channel;
 use crate::channel::wait::{NAP, Next};
 use crate::shm::doing;
+use crate::shm::profile::Meter;
 use crate::shm::segment::annex::Birth;
 use crate::shm::segment::{Block, Segment};
 use crate::shm::zone::Zone;
@@ -338,7 +339,11 @@ impl Hold<'_> {
     pub fn wait_until(&mut self, first: Option<u32>, mut done: impl FnMut(&mut Hold) -> Result<bool>) -> Result<()> {
         while !done(self)? {
             if self.engine.polling {
+                let began = self.engine.channel.meter().map(Meter::now);
                 self.nap();
+                if let (Some(began), Some(meter)) = (began, self.engine.channel.meter()) {
+                    meter.napped(began);
+                }
                 continue;
             }
             self.engine.polling = true;

@@ -587,5 +587,7 @@ impl Block {
 
 pub mod file;
 mod meter;
+mod thread;
 
 pub use meter::Meter;
+pub use thread::Outermost;

@@ -73,7 +73,7 @@ fn bash() -> String {
     let of = |wanted: fn(&Value) -> bool| patterns(|o| wanted(&value(o)));
     let (files, folders) = (of(|v| matches!(v, Value::File)), of(|v| matches!(v, Value::Folder)));
     let two = patterns(|o| o.values.len() == 2);
-    let one = patterns(|o| o.values.len() == 1);
+    let one = patterns(|o| o.needs() == 1);
     format!(
         r#"# Completion of mpirun for bash, made by `mpirun -completion bash`.
 _nearmpi_mpirun() {{

@@ -80,7 +80,7 @@ fn page() -> String {
         page += &format!(".SS {heading}\n");
         for o in OPTIONS.iter().filter(|o| o.family == family) {
             let names: Vec<String> = o.names.iter().map(|n| format!("\\fB\\-{}\\fR", escape(n))).collect();
-            let values: String = o.values.iter().map(|v| format!(" \\fI{v}\\fR")).collect();
+            let values = o.shown(|value| format!("\\fI{value}\\fR"));
             page += &format!(".TP\n{}{values}\n{}\n", names.join(", "), escape(o.help));
         }
     }

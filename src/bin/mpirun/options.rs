@@ -171,7 +171,7 @@ pub const OPTIONS: &[Opt] = &[
     opt(&["merge-stderr-to-stdout"], &[], Output, Merge, "the ranks' standard error goes where their standard output goes"),
     opt(&["s", "stdin"], &["RANK"], Output, Reader, "who reads mpirun's standard input; none: nobody (default: 0)"),
     opt(&["v", "verbose"], &[], Output, Verbose, "say what is done"),
-    opt(&["profile"], &["[DIR]"], Output, Profile, "-profile=DIR: when the job is over, write into DIR where its time and its bytes went (index.html, run.json), and print a summary; default: nearmpi-profile-PROGRAM-PID (also: NEARMPI_PROFILE)"),
+    opt(&["profile"], &["[DIR]"], Output, Profile, "when the job is over, write into DIR where its time and its bytes went (index.html, run.json), and print a summary; default: nearmpi-profile-PROGRAM-PID (also: NEARMPI_PROFILE)"),
     opt(&["bind-to"], &["WHAT"], Place, BindTo, "core, hwthread, l2cache, l3cache, numa or socket, with :N for several; rr: one CPU after the other; user:0+1,2: these CPUs; none (default: equal shares of the cores if ranks fit)"),
     opt(&["map-by"], &["WHAT"], Place, MapBy, "go round the objects of this kind, :PE=N with N cores a rank; ppr:N:OBJECT: N ranks on each; file:PATH: as a map of nearmpi-place says"),
     opt(&["rankfile", "rf"], &["FILE"], Place, RankFile, "as -map-by file:FILE"),
@@ -214,6 +214,16 @@ impl Opt {
     /// How many values must follow.
     pub fn needs(&self) -> usize {
         self.values.iter().filter(|value| !value.starts_with('[')).count()
+    }
+
+    /// Its values as they are given after its name, each dressed by `dress`.
+    pub fn shown(&self, dress: impl Fn(&str) -> String) -> String {
+        let bare = |value: &'static str| value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let show = |value: &&'static str| match bare(value) {
+            Some(bare) => format!("[={}]", dress(bare)),
+            None => format!(" {}", dress(value)),
+        };
+        self.values.iter().map(show).collect()
     }
 }
 
@@ -261,13 +271,13 @@ pub fn help() -> String {
         text += &format!("\n{heading}:\n");
         for o in OPTIONS.iter().filter(|o| o.family == family) {
             let names: Vec<String> = o.names.iter().map(|n| format!("-{n}")).collect();
-            let usage = format!("{} {}", names.join(", "), o.values.join(" "));
+            let usage = names.join(", ") + &o.shown(str::to_string);
             let gap = if usage.len() > 28 {
                 "\n                                "
             } else {
                 ""
             };
-            text += &format!("  {:<29} {gap}{}\n", usage.trim_end(), o.help);
+            text += &format!("  {:<29} {gap}{}\n", usage, o.help);
         }
     }
     text
@@ -285,6 +295,15 @@ mod tests {
         let before = names.len();
         names.dedup();
         assert_eq!(names.len(), before);
+    }
+
+    #[test]
+    fn what_may_be_left_out_is_shown_as_it_is_given() {
+        let shown = |name| find(name).unwrap().shown(|value| format!("<{value}>"));
+        assert_eq!(shown("profile"), "[=<DIR>]");
+        assert_eq!(shown("env"), " <NAME> <VALUE>");
+        assert_eq!(shown("x"), " <NAME[=VALUE]>");
+        assert!(help().contains("  -profile[=DIR] "));
     }
 
     #[test]

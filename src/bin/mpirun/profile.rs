@@ -52,6 +52,8 @@ impl Profile {
         let fail = |what: String| Failure::new(format!("-profile: {what}"));
         std::fs::create_dir_all(&folder)
             .map_err(|error| fail(format!("cannot make the folder {}: {error}", folder.display())))?;
+        try_out(&folder)
+            .map_err(|error| fail(format!("cannot write into the folder {}: {error}", folder.display())))?;
         if program().is_none_or(|program| !program.is_file()) {
             return Err(fail(format!("there is no {PROGRAM} beside mpirun")));
         }
@@ -116,7 +118,31 @@ impl Profile {
     }
 }
 
+/// Writes a file into `folder` and removes it: better that it fails now than when the job is over.
+fn try_out(folder: &Path) -> io::Result<()> {
+    let path = folder.join(format!("{PROGRAM}-{}.tmp", std::process::id()));
+    let written = std::fs::write(&path, [0; 1 << 16]);
+    let removed = std::fs::remove_file(&path);
+    written.and(removed)
+}
+
 /// The program beside our own.
 fn program() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.with_file_name(PROGRAM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_takes_no_files_is_found_out_before_the_job() {
+        // Not even the superuser makes files here.
+        assert!(try_out(Path::new("/proc/self")).is_err());
+        let folder = std::env::temp_dir().join(format!("nearmpi-try-out-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        try_out(&folder).unwrap();
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        std::fs::remove_dir(&folder).unwrap();
+    }
 }

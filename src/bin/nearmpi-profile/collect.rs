@@ -187,6 +187,7 @@ fn process(run: &mut Run, block: &Block, clock: &Clock, start: f64, end: Option<
         }
     }
     calls.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    let seconds = (over - began).max(0.0) * 1e-9;
     let letters = head.name.iter().flat_map(|word| get(word).to_le_bytes());
     let letters: Vec<u8> = letters.take_while(|&letter| letter != 0).collect();
     let how = match end.map(|end| end.how.as_str()).filter(|how| !how.is_empty()) {
@@ -203,8 +204,8 @@ fn process(run: &mut Run, block: &Block, clock: &Clock, start: f64, end: Option<
         end: how,
         finished,
         began: (began - start) * 1e-9,
-        seconds: (over - began).max(0.0) * 1e-9,
-        in_mpi: calls.iter().map(|call| call.seconds).sum(),
+        seconds,
+        in_mpi: in_mpi(&calls, seconds),
         waiting: calls.iter().map(|call| call.waiting).sum(),
         calls,
         counters: counters
@@ -214,6 +215,15 @@ fn process(run: &mut Run, block: &Block, clock: &Clock, start: f64, end: Option<
             })
             .collect(),
     });
+}
+
+/// Time in `calls` of `seconds`. An estimate is no longer than the run; where all is measured, threads may add up to more.
+fn in_mpi(calls: &[Call], seconds: f64) -> f64 {
+    let sum = calls.iter().map(|call| call.seconds).sum();
+    match calls.iter().any(|call| call.sampled > 0) {
+        true => seconds.min(sum),
+        false => sum,
+    }
 }
 
 /// Function number `at`, if it was called: calls that were timed for themselves, and the others by their samples.
@@ -356,4 +366,21 @@ fn sums(processes: &[Process]) -> Vec<Call> {
     }
     sums.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_is_no_longer_than_the_run_and_threads_add_up() {
+        let call = |seconds, sampled| Call {
+            seconds,
+            sampled,
+            ..Call::default()
+        };
+        assert_eq!(in_mpi(&[call(1.0, 0), call(2.5, 9)], 3.0), 3.0);
+        assert_eq!(in_mpi(&[call(1.0, 0), call(1.5, 9)], 3.0), 2.5);
+        assert_eq!(in_mpi(&[call(1.0, 0), call(2.5, 0)], 3.0), 3.5);
+    }
 }

@@ -118,19 +118,26 @@ fn run(request: &Request) -> Result<(), String> {
     });
     let out = request.out.as_deref().or(beside).unwrap_or(Path::new("."));
     fs::create_dir_all(out).map_err(|error| format!("cannot make the folder {}: {error}", out.display()))?;
-    let write = |name: &str, text: &str| {
-        let path = out.join(name);
-        fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
-    };
     if made_now {
         let json = serde_json::to_string(&run).map_err(|error| format!("cannot write the profile: {error}"))?;
-        write("run.json", &json)?;
+        write(&out.join("run.json"), &json)?;
     }
-    write("index.html", &page::page(&run))?;
+    write(&out.join("index.html"), &page::page(&run))?;
     match request.quiet {
         true => Ok(()),
         false => say::out(&summary::text(&run, &out.join("index.html").display().to_string())).map(drop),
     }
+}
+
+/// Writes the file anew; one that was there before stays whole until the new one is.
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    let made = fs::write(&name, text).and_then(|()| fs::rename(&name, path));
+    made.map_err(|error| {
+        let _ = fs::remove_file(&name);
+        format!("cannot write {}: {error}", path.display())
+    })
 }
 
 /// From the job's own memory.
@@ -144,7 +151,9 @@ fn from_memory(path: &Path) -> Result<Run, String> {
         .map_err(|error| format!("cannot read standard input: {error}"))?;
     let ends: Ends = serde_json::from_str(&text).map_err(|error| format!("cannot read standard input: {error}"))?;
     let blocks = (0..segment.ranks()).map(|rank| segment.profile(rank));
-    collect(&blocks.filter(Block::is_begun).collect::<Vec<_>>(), &ends)
+    let mut run = collect(&blocks.filter(Block::is_begun).collect::<Vec<_>>(), &ends)?;
+    run.later = segment.later();
+    Ok(run)
 }
 
 /// From the files that ranks left in a folder: those of the job that was started last.
@@ -225,6 +234,21 @@ mod tests {
         run.version = 99;
         assert!(read(&run).unwrap_err().contains("not a profile of version 1"));
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_anew_stays_as_it_was() {
+        let folder = std::env::temp_dir().join(format!("nearmpi-profile-{}", std::process::id()));
+        let path = folder.join("run.json");
+        fs::create_dir_all(folder.join("run.json.tmp")).unwrap();
+        fs::write(&path, "old").unwrap();
+        assert!(write(&path, "new").unwrap_err().contains("run.json: "));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        fs::remove_dir(folder.join("run.json.tmp")).unwrap();
+        write(&path, "new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

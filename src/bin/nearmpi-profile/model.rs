@@ -17,6 +17,8 @@ pub struct Run {
     pub nearmpi: String,
     pub command: String,
     pub ranks: u32,
+    /// Ranks that were started later, which are not in the profile, as far as that is known.
+    pub later: u32,
     pub cpus: u32,
     /// Seconds of the calendar (Unix time).
     pub started: f64,

@@ -3,7 +3,7 @@
 use crate::charts::{self, bar, colour, key};
 use crate::model::{Matrix, Run};
 use crate::sizes::{self, CHAI, JIN};
-use crate::summary::paths;
+use crate::summary::{later, paths};
 use crate::units::{bytes, number, share, time};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -54,6 +54,7 @@ fn head(run: &Run) -> Markup {
         }
         @for process in early { p.warn { "Rank " (process.rank) " " (process.end) "; what it counted until then is in." } }
         @if missing > 0 { p.warn { (missing) " of " (run.ranks) " ranks never came to MPI_Init." } }
+        @if let Some(sentence) = later(run) { p.warn { (sentence) "." } }
         div.figures {
             (figure(time(run.seconds), "from the first MPI_Init to the last end"))
             (figure(share(in_mpi, all), "of the time in MPI"))

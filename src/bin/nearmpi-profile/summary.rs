@@ -63,11 +63,12 @@ pub fn text(run: &Run, page: &str) -> String {
         "call", "count", "time", "of all", "waiting", "longest"
     );
     for call in run.calls.iter().take(CALLS) {
+        let about = if call.sampled > 0 { "~ " } else { "" };
         text += &format!(
             "  {:28} {:>14} {:>10} {:>8} {:>10} {:>10}\n",
             call.name,
             number(call.count),
-            time(call.seconds),
+            format!("{about}{}", time(call.seconds)),
             share(call.seconds, all),
             time(call.waiting),
             time(call.longest),
@@ -97,7 +98,19 @@ pub fn text(run: &Run, page: &str) -> String {
     if missing > 0 {
         text += &format!("  {missing} of {} ranks never came to MPI_Init\n", run.ranks);
     }
+    if let Some(sentence) = later(run) {
+        text += &format!("  {sentence}\n");
+    }
     text
+}
+
+/// What is to be said about ranks that were started later.
+pub fn later(run: &Run) -> Option<String> {
+    match run.later {
+        0 => None,
+        1 => Some("1 rank that was started later is not in this profile".into()),
+        later => Some(format!("{later} ranks that were started later are not in this profile")),
+    }
 }
 
 /// Messages and bytes by path, the most bytes first.
@@ -112,4 +125,37 @@ pub fn paths(run: &Run) -> Vec<(String, u64, u64)> {
     }
     paths.sort_by_key(|path| std::cmp::Reverse((path.2, path.1)));
     paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Call;
+
+    #[test]
+    fn estimates_are_marked_and_ranks_that_came_later_are_told() {
+        let call = |name: &str, sampled| Call {
+            name: name.into(),
+            count: 9,
+            seconds: 0.0123,
+            sampled,
+            ..Call::default()
+        };
+        let mut run = Run {
+            ranks: 1,
+            calls: vec![call("MPI_Send", 5), call("MPI_Barrier", 0)],
+            later: 2,
+            ..Run::default()
+        };
+        let line = |text: &str, word: &str| text.lines().find(|line| line.contains(word)).map(String::from);
+        let said = text(&run, "page");
+        assert!(line(&said, "MPI_Send").unwrap().contains(" ~ 12.3 ms "));
+        assert!(!line(&said, "MPI_Barrier").unwrap().contains('~'));
+        assert_eq!(
+            line(&said, "later").unwrap(),
+            "  2 ranks that were started later are not in this profile"
+        );
+        run.later = 0;
+        assert_eq!(line(&text(&run, "page"), "later"), None);
+    }
 }

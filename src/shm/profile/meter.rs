@@ -6,7 +6,9 @@
 //! [`Meter::dwell`]) and is timed for itself. Sums of both kinds are kept apart, so that
 //! `ticks + sampled / samples * (count - timed)` is the expected total.
 
-use super::{Amount, Block, CALLS, Call, EVENTS, Kind, LONGEST, Path, Peer, Stage, VALUES, What, bump, class};
+use super::{
+    Amount, Block, CALLS, Call, EVENTS, Kind, LONGEST, Outermost, Path, Peer, Stage, VALUES, What, bump, class,
+};
 use crate::sys::clock::{Ticks, nanoseconds};
 use crate::sys::cpu;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -15,6 +17,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const FIRST: u64 = 64;
 /// Ticks below which a call is short: 1 to 5 us.
 const SHORT: u64 = 5000;
+/// Ticks from which a call stands for no other: it was interrupted, most likely. 8 to 40 us.
+const LONG: u64 = 8 * SHORT;
 /// Calls that one sample stands for, at most (a power of two); half of it on average.
 const STRIDE: u64 = 512;
 /// In [`Call::next`]: the call stands for those before it.
@@ -35,6 +39,8 @@ pub struct Meter {
     stamp: AtomicU64,
     /// Number of the function under way, if it is timed.
     call: AtomicU32,
+    /// This thread's outermost call, where several call at the same time.
+    outermost: fn() -> Option<Outermost>,
     ticks: Ticks,
     block: Block,
     random: AtomicU64,
@@ -44,11 +50,13 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Counts into `block`, which has begun with the same clock.
-    pub fn new(block: Block, ticks: Ticks) -> Meter {
+    /// Counts into `block`, which has begun with the same clock. `outermost`: the outermost call of the thread that
+    /// asks, where several call at the same time and say so by [`Meter::called`].
+    pub fn new(block: Block, ticks: Ticks, outermost: fn() -> Option<Outermost>) -> Meter {
         Meter {
             stamp: AtomicU64::new(OUTSIDE),
             call: AtomicU32::new(u32::MAX),
+            outermost,
             ticks,
             block,
             random: AtomicU64::new(0x9e37_79b9_7f4a_7c15),
@@ -133,7 +141,7 @@ impl Meter {
         let now = self.now();
         let spent = now.saturating_sub(stamp & !ALONE);
         let counts = self.call(call);
-        if stamp & ALONE != 0 {
+        if stamp & ALONE != 0 || spent >= LONG {
             bump(&counts.timed, 1);
             bump(&counts.ticks, spent);
         } else {
@@ -155,7 +163,7 @@ impl Meter {
     }
 
     /// What comes after the end belongs to the run as long as calls last.
-    fn prolong(&self, now: u64) {
+    pub(super) fn prolong(&self, now: u64) {
         let ended = &self.block.head().ended;
         if ended.load(Ordering::Relaxed) != 0 {
             ended.store(now, Ordering::Relaxed);
@@ -166,21 +174,6 @@ impl Meter {
     #[inline]
     fn untimed(stamp: u64) -> Option<u32> {
         (1..=CALLS as u64).contains(&stamp).then(|| stamp as u32 - 1)
-    }
-
-    /// A call that began at `began`, where several threads call at the same time; `outermost`: outside of
-    /// every other call of its thread.
-    pub fn called(&self, call: usize, began: u64, outermost: bool) {
-        let counts = self.call(call);
-        counts.ahead.fetch_add(1, Ordering::Relaxed);
-        if outermost {
-            let now = self.now();
-            let spent = now.saturating_sub(began);
-            self.prolong(now);
-            counts.timed.fetch_add(1, Ordering::Relaxed);
-            counts.ticks.fetch_add(spent, Ordering::Relaxed);
-            counts.longest.fetch_max(spent, Ordering::Relaxed);
-        }
     }
 
     /// The call under way takes its time: it is timed for itself.
@@ -201,10 +194,10 @@ impl Meter {
         let now = self.now();
         let head = self.block.head();
         let place = |number: u32| number.wrapping_add(1);
-        head.inside.store(place(self.under_way()), Ordering::Relaxed);
+        let (call, since) = self.under_way();
+        head.inside.store(place(call), Ordering::Relaxed);
         head.awaited.store(peer.map_or(0, place), Ordering::Relaxed);
-        head.since
-            .store(self.stamp.load(Ordering::Relaxed) & !ALONE, Ordering::Relaxed);
+        head.since.store(since, Ordering::Relaxed);
         head.waiting.store(now, Ordering::Relaxed);
         now
     }
@@ -214,10 +207,8 @@ impl Meter {
         let now = self.now();
         let ticks = now.saturating_sub(began);
         self.block.head().waiting.store(0, Ordering::Relaxed);
-        let call = self.under_way();
-        if let Some(counts) = self.block.fixed().calls.get(call as usize) {
-            bump(&counts.waited, ticks);
-        }
+        let (call, _) = self.under_way();
+        self.waited(call, ticks);
         if let Some(peer) = peer.and_then(|peer| self.peer(peer)) {
             bump(&peer.waits, 1);
             bump(&peer.waited, ticks);
@@ -228,11 +219,19 @@ impl Meter {
         self.compare(now);
     }
 
-    /// The function that dwells; `u32::MAX` when that is not known.
-    fn under_way(&self) -> u32 {
-        match self.stamp.load(Ordering::Relaxed) {
-            OUTSIDE => u32::MAX,
-            _ => self.call.load(Ordering::Relaxed),
+    /// Function `call` has waited so long. Threads say so in turn.
+    pub(super) fn waited(&self, call: u32, ticks: u64) {
+        if let Some(counts) = self.block.fixed().calls.get(call as usize) {
+            bump(&counts.waited, ticks);
+        }
+    }
+
+    /// The function that dwells, and since when; `u32::MAX` when that is not known.
+    pub(super) fn under_way(&self) -> (u32, u64) {
+        match (self.stamp.load(Ordering::Relaxed), (self.outermost)()) {
+            (OUTSIDE, None) => (u32::MAX, OUTSIDE),
+            (OUTSIDE, Some(outermost)) => (outermost.call, outermost.began),
+            (stamp, _) => (self.call.load(Ordering::Relaxed), stamp & !ALONE),
         }
     }
 
@@ -269,20 +268,21 @@ impl Meter {
             .store(cpu::current().map_or(0, |cpu| cpu + 1), Ordering::Relaxed);
     }
 
-    /// `bytes` bytes went to rank `to`, written by this rank.
+    /// `bytes` bytes went to rank `to`, written by this rank. Not counted for one that was started later.
     #[inline]
     pub fn sent(&self, kind: Kind, path: Path, to: u32, bytes: usize) {
-        self.traffic(kind, path, bytes);
         if let Some(peer) = self.peer(to) {
+            self.traffic(kind, path, bytes);
             peer.sent[kind as usize].add(bytes as u64);
         }
     }
 
     /// `bytes` bytes came from rank `from`, read by this rank out of memory that the other does not send from.
+    /// Not counted for one that was started later.
     #[inline]
     pub fn read(&self, kind: Kind, path: Path, from: u32, bytes: usize) {
-        self.traffic(kind, path, bytes);
         if let Some(peer) = self.peer(from) {
+            self.traffic(kind, path, bytes);
             peer.read[kind as usize].add(bytes as u64);
         }
     }
@@ -385,7 +385,7 @@ mod tests {
         };
         block.begin(&start);
         assert!(block.is_begun());
-        Meter::new(block, ticks)
+        Meter::new(block, ticks, || None)
     }
 
     /// Spends so many ticks.
@@ -482,6 +482,46 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_belongs_to_the_call_of_its_thread_where_several_call() {
+        let mut meter = meter(4);
+        let start = meter.now();
+        meter.outermost = || Some(Outermost { call: 9, began: 5 });
+        let began = meter.begin_wait(Some(3));
+        let head = meter.block().head();
+        assert_eq!((head.inside.load(Ordering::Relaxed), loaded(&head.since)), (10, 5));
+        spend(&meter, 100_000);
+        meter.end_wait(began, Some(3));
+        let began = meter.now();
+        spend(&meter, 1_000_000);
+        meter.napped(began);
+        meter.called(8, began, false);
+        meter.called(9, start, true);
+        let [inner, outer] = [8, 9].map(|call| &meter.block().fixed().calls[call]);
+        assert!((1_100_000..=loaded(&outer.ticks)).contains(&loaded(&outer.waited)));
+        assert_eq!((loaded(&inner.timed), loaded(&inner.waited)), (0, 0));
+        let mut longest = meter.block().fixed().longest.iter();
+        assert!(longest.any(|wait| wait.call.load(Ordering::Relaxed) == 10));
+        meter.outermost = || None;
+        assert_eq!(meter.under_way().0, u32::MAX);
+    }
+
+    #[test]
+    fn a_sample_that_was_interrupted_stands_for_no_other_call() {
+        let meter = meter(1);
+        let counts = &meter.block().fixed().calls[6];
+        for number in 0..20_000 {
+            meter.enter(6);
+            let stamp = meter.stamp.load(Ordering::Relaxed);
+            if number > 1000 && stamp > CALLS as u64 && stamp & ALONE == 0 {
+                spend(&meter, 2 * LONG);
+            }
+            meter.leave(6);
+        }
+        assert!(loaded(&counts.sampled) < loaded(&counts.samples) * LONG);
+        assert!(loaded(&counts.ticks) > 20 * LONG && loaded(&counts.longest) >= 2 * LONG);
+    }
+
+    #[test]
     fn the_longest_waits_stay() {
         let meter = meter(1);
         for ticks in (1..=100).rev().chain(50..=150) {
@@ -515,9 +555,13 @@ mod tests {
         meter.sent(Kind::Message, Path::Slot, 2, 8);
         meter.read(Kind::Inside, Path::OneCopy, 1, 1 << 20);
         meter.given(1, 5);
+        // Ranks that were started later.
+        meter.sent(Kind::Message, Path::Slot, 3, 8);
+        meter.read(Kind::Inside, Path::OneCopy, 3, 1 << 20);
         let traffic = |kind, path, class| meter.block().traffic(kind, path, class);
         assert_eq!(traffic(Kind::Message, Path::Slot, 0).messages, 1);
         assert_eq!(traffic(Kind::Message, Path::Slot, class(8)).bytes, 8);
+        assert_eq!(traffic(Kind::Inside, Path::OneCopy, 21).messages, 1);
         assert_eq!(traffic(Kind::Inside, Path::OneCopy, 21).bytes, 1 << 20);
         let (one, two) = (meter.block().peer(1), meter.block().peer(2));
         assert_eq!(two.sent(Kind::Message), Sum { messages: 2, bytes: 8 });

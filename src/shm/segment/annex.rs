@@ -132,6 +132,11 @@ impl Segment {
         self.known.load(Ordering::Relaxed)
     }
 
+    /// Ranks that were started later than the job, gone ones too.
+    pub fn later(&self) -> u32 {
+        self.header().total.load(Ordering::Acquire).saturating_sub(self.ranks())
+    }
+
     /// Whether there are more. Cost: a load of a line that is seldom written.
     #[inline]
     pub fn has_grown(&self) -> bool {
