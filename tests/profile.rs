@@ -23,6 +23,8 @@ use std::ptr::null_mut;
 
 #[path = "profile/runs.rs"]
 mod runs;
+#[path = "profile/spawns.rs"]
+mod spawns;
 
 const PROGRAM: &str = "NEARMPI_TEST_PROGRAM";
 
@@ -32,6 +34,9 @@ const PROGRAM: &str = "NEARMPI_TEST_PROGRAM";
 fn rank() {
     let program = std::env::var(PROGRAM).unwrap();
     let (mut rank, mut size) = (0, 0);
+    if program == "spawns" {
+        spawns::begin();
+    }
     // SAFETY: MPI's functions, called as its standard says.
     unsafe {
         match program.as_str() {
@@ -44,6 +49,7 @@ fn rank() {
             "messages" => messages(rank),
             "kept" => kept(rank),
             "runs" => runs::runs(rank),
+            "spawns" => spawns::spawns(rank),
             "collectives" => collectives(rank as usize, size as usize),
             "windows" => windows(rank),
             "late" | "late-in-threads" => {

@@ -80,9 +80,10 @@ impl Short {
 }
 
 impl<B: Bytes> Channel<B> {
-    /// Counts messages for a profile from now on.
+    /// Counts messages for a profile from now on, but for those to ranks that were started later, which may be there first.
     pub fn profile(&mut self, metering: Metering) {
-        for (to, out) in (0..).zip(&mut self.out) {
+        let ranks = metering.meter.block().ranks();
+        for (to, out) in (0..ranks).zip(&mut self.out) {
             out.few = Part::new(metering.meter.clone(), |meter| &meter.block().peer(to).few);
         }
         self.meter = Some(metering);
