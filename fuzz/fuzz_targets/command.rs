@@ -17,6 +17,8 @@ mod binding;
 mod count;
 #[path = "../../src/bin/mpirun/directives.rs"]
 mod directives;
+#[path = "../../src/bin/mpirun/guests.rs"]
+mod guests;
 #[path = "../../src/bin/mpirun/hosts.rs"]
 mod hosts;
 #[path = "../../src/bin/mpirun/intel.rs"]

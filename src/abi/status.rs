@@ -253,8 +253,18 @@ mod tests {
             MPI_ERROR: 17,
             ..MPI_Status::default()
         };
+        let of = |source| Status {
+            source,
+            ..Status::EMPTY
+        };
+        store_status(&mut status, &of(3)).unwrap();
+        assert_eq!(
+            (status.MPI_SOURCE, status.MPI_ERROR),
+            (3, 17),
+            "the error is left alone"
+        );
         store_status(&mut status, &Status::EMPTY).unwrap();
-        assert_eq!((status.MPI_SOURCE, status.MPI_TAG, status.MPI_ERROR), (-2, -1, 17));
+        assert_eq!((status.MPI_SOURCE, status.MPI_TAG, status.MPI_ERROR), (-2, -1, 0));
         // SAFETY: both pointers are variables'.
         assert_eq!(unsafe { MPI_Status_get_tag(&status, &mut flag) }, 0);
         assert_eq!(flag, -1);
