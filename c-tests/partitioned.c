@@ -116,6 +116,9 @@ static void early(void)
     OK(MPI_Precv_init(in[0], PARTS, COUNT, MPI_INT, left, 9, MPI_COMM_WORLD, MPI_INFO_NULL, &recv));
     OK(MPI_Start(&recv));
     OK(MPI_Start(&send));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    FAILS(MPI_ERR_ARG, MPI_Pready_range(4, 2, send));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL));
     OK(MPI_Pready(3, send));
     for (flag = 0; !flag;)
         OK(MPI_Parrived(recv, 3, &flag));

@@ -224,7 +224,7 @@ fn failed(name: &'static str, hold: Hold, comm: Option<(MPI_Comm, Rc<Comm>)>, er
     raise(name, source, error)
 }
 
-/// Runs `body`; its error goes to the error handler of `MPI_COMM_WORLD`.
+/// Runs `body`; its error belongs to no object ([`Source::anywhere`]).
 #[inline]
 pub fn on_world(name: &'static str, body: impl FnOnce(&mut Hold) -> Result<()>) -> c_int {
     on_world_or(name, Source::anywhere, body)

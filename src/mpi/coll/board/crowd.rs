@@ -58,9 +58,10 @@ impl Turn<'_> {
 }
 
 impl Boards {
-    /// Who leads in the barrier of `turn`: nobody any more if this rank has shown something behind the last one, but one below on
-    /// this CPU where that was in a chain. So ranks never follow in a circle: a leader has shown behind a barrier when its followers
-    /// began to wait for it, and waits for others only later; behind a chain all have shown something.
+    /// Who leads in the barrier of `turn`: nobody any more if this rank has shown something behind the last one, in a blocking operation
+    /// or in any nonblocking one that it has started there, but one below on this CPU where that was in a chain. So ranks never follow
+    /// in a circle: a leader has shown behind a barrier when its followers began to wait for it, and waits for others only later; behind a
+    /// chain all have shown something.
     #[inline]
     fn lead(&self, hold: &Hold, turn: u64) -> Option<usize> {
         let last = self.lead.barrier.replace(turn);
