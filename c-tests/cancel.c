@@ -54,6 +54,21 @@ static void synchronous(int size)
     }
 }
 
+/* A collective operation cannot be cancelled, and goes on. MPICH 5.0.2 has MPI_ERR_INTERN for that. */
+static void collective(void)
+{
+    MPI_Request request;
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    if (my_rank == 0)
+        OK(MPI_Recv(NULL, 0, MPI_INT, 1, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    OK(MPI_Ibarrier(MPI_COMM_WORLD, &request));
+    if (my_rank == 1) {
+        FAILS(MPI_ERR_REQUEST, MPI_Cancel(&request));
+        OK(MPI_Send(NULL, 0, MPI_INT, 0, 6, MPI_COMM_WORLD));
+    }
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
@@ -106,6 +121,8 @@ int main(int argc, char **argv)
             OK(MPI_Send(&nine, 1, MPI_INT, 1, 5, MPI_COMM_WORLD));
         }
     }
+    if (argc > 1)
+        collective();
     for (int size = 1; argc > 1 && size <= LARGEST; size = size * 5 + 3)
         synchronous(size);
     return finish();

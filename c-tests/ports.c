@@ -21,6 +21,50 @@ static void meet(MPI_Comm half, int accepts, const char *port)
     OK(MPI_Comm_disconnect(&inter));
 }
 
+/* Who connects where nobody accepts is told when time is over, and when the port is closed; what it left there is in nobody's
+ * way. */
+static void not_accepted(void)
+{
+    char port[MPI_MAX_PORT_NAME] = "";
+    MPI_Comm inter;
+    MPI_Info info;
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "timeout", "1"));
+    if (my_rank == 0)
+        OK(MPI_Open_port(MPI_INFO_NULL, port));
+    OK(MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD));
+    if (my_rank == 1) {
+        double began = MPI_Wtime();
+        FAILS(MPI_ERR_PORT, MPI_Comm_connect(port, info, 0, MPI_COMM_SELF, &inter));
+        CHECK(MPI_Wtime() - began >= 1, "after %g s", MPI_Wtime() - began);
+    }
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (my_rank < 2) {
+        int got = -1;
+        if (my_rank == 0)
+            OK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
+        else
+            OK(MPI_Comm_connect(port, info, 0, MPI_COMM_SELF, &inter));
+        OK(MPI_Sendrecv(&my_rank, 1, MPI_INT, 0, 3, &got, 1, MPI_INT, 0, 3, inter, MPI_STATUS_IGNORE));
+        CHECK(got == !my_rank, "rank %d", got);
+        OK(MPI_Comm_disconnect(&inter));
+    }
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (my_rank == 0) {
+        usleep(100000); /* the others have knocked, most likely */
+        OK(MPI_Close_port(port));
+    } else {
+        FAILS(MPI_ERR_PORT, MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
+    }
+    OK(MPI_Info_set(info, "timeout", "soon"));
+    if (my_rank == 0) {
+        OK(MPI_Open_port(MPI_INFO_NULL, port));
+        FAILS(MPI_ERR_INFO_VALUE, MPI_Comm_connect(port, info, 0, MPI_COMM_SELF, &inter));
+        OK(MPI_Close_port(port));
+    }
+    OK(MPI_Info_free(&info));
+}
+
 int main(int argc, char **argv)
 {
     char port[MPI_MAX_PORT_NAME] = "", found[MPI_MAX_PORT_NAME], service[32];
@@ -95,6 +139,8 @@ int main(int argc, char **argv)
         FAILS(MPI_ERR_SERVICE, MPI_Publish_name(service, MPI_INFO_NULL, "port"));
         OK(MPI_Unpublish_name(service, MPI_INFO_NULL, "port"));
         FAILS(MPI_ERR_ARG, MPI_Comm_join(-1, &inter));
+        for (int turn = 0; turn < 2; turn++)
+            not_accepted();
     }
     return finish();
 }

@@ -15,6 +15,7 @@ use crate::fail;
 use crate::launch::spawn::{self, Annex, Program};
 use crate::mpi::comm::{Comm, dynamic};
 use crate::mpi::info::Info;
+use crate::mpi::world::Hold;
 use crate::shm::names::{self, NAMES, Refused, SERVICE};
 use std::ffi::{CStr, OsString, c_char, c_int};
 use std::fs::File;
@@ -23,13 +24,15 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Keys of info objects that mpirun has an option for; the others mean nothing here.
-const KEYS: [(&str, &str); 4] = [
+const KEYS: [(&str, &str); 5] = [
     ("wdir", "-wdir"),
     ("path", "-path"),
     ("host", "-host"),
     ("hostfile", "-f"),
+    ("mpi_initial_errhandler", "-initial-errhandler"),
 ];
 
 /// Joins those who started this process, if it was started later.
@@ -148,7 +151,7 @@ fn start(
 
 /// Starts processes, and joins them to this group by an intercommunicator, when all are in MPI_Init. MPI-4.1 §11.8.2.
 ///
-/// mpirun starts them, with `wdir`, `path`, `host` and `hostfile` of `info`; if one does not start, none does, and the class is
+/// mpirun starts them, with `wdir`, `path`, `host`, `hostfile` and `mpi_initial_errhandler` of `info`; if one does not start, none does, and the class is
 /// `MPI_ERR_SPAWN`.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
@@ -236,7 +239,7 @@ pub unsafe extern "C" fn MPI_Close_port(port_name: *const c_char) -> c_int {
 
 /// Makes the two functions that join groups at a port, by what their roots do to find each other.
 macro_rules! at_port {
-    ($($(#[$doc:meta])* $name:ident = $find:path;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = |$hold:ident, $text:ident, $info:pat_param| $find:expr;)*) => {$(
         $(#[$doc])*
         #[apply(mpi_function!)]
         #[unsafe(no_mangle)]
@@ -249,10 +252,14 @@ macro_rules! at_port {
         ) -> c_int {
             on_comm(stringify!($name), comm, |hold, comm| {
                 comm.intra()?;
-                hints(info)?;
+                let info = hints(info)?;
                 let root = root_rank(comm, root)?;
                 let out = new_comm(newcomm, "newcomm")?;
-                let new = dynamic::meet(hold, comm, root, |hold| $find(hold, &string(port_name, "port_name")?))?;
+                let find = |$hold: &mut Hold| {
+                    let ($text, $info) = (&string(port_name, "port_name")?, &info);
+                    $find
+                };
+                let new = dynamic::meet(hold, comm, root, find)?;
                 *out = give_comm(hold, Rc::new(new))?;
                 Ok(())
             })
@@ -260,11 +267,27 @@ macro_rules! at_port {
     )*};
 }
 
+/// The seconds that the key `timeout` of `info` says, as under MPICH; no limit where it says none.
+fn limit(info: &Info) -> Result<Option<Duration>> {
+    let Some(text) = info.get(b"timeout")? else {
+        return Ok(None);
+    };
+    match std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok()) {
+        Some(seconds) => Ok(Some(Duration::from_secs(seconds))),
+        None => fail!(
+            InfoValue,
+            "timeout is \"{}\", no number of seconds",
+            text.escape_ascii()
+        ),
+    }
+}
+
 at_port! {
     /// Waits for a group to connect at a port that `root` has opened. MPI-4.1 §11.9.2.
-    MPI_Comm_accept = dynamic::accept;
-    /// Connects to the group that accepts at a port. MPI-4.1 §11.9.3.
-    MPI_Comm_connect = dynamic::connect;
+    MPI_Comm_accept = |hold, name, _| dynamic::accept(hold, name);
+    /// Connects to the group that accepts at a port; `timeout` of `info` says for how many seconds it waits at most, and
+    /// `MPI_ERR_PORT` is what it gives then, or when the port is closed. MPI-4.1 §11.9.3.
+    MPI_Comm_connect = |hold, name, info| dynamic::connect(hold, name, limit(info)?);
 }
 
 /// Joins this process to the one at the other end of socket `fd`; `MPI_COMM_NULL` if that is of another job. MPI-4.1 §11.9.6.

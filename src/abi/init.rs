@@ -20,12 +20,13 @@ use crate::launch::memory_report;
 use crate::mpi::coll;
 use crate::mpi::coll::signature::Call;
 use crate::mpi::comm;
+use crate::mpi::errhandler::Errhandler;
 use crate::mpi::failure;
 use crate::mpi::world::{Job, State, World};
 use crate::shm::profile::Stage;
 use crate::shm::segment::{self, Life, Segment};
 use crate::sys::cpuset::CpuSet;
-use crate::sys::cvar::Settings;
+use crate::sys::cvar::{self, Settings};
 use crate::sys::spare::SPARE;
 use crate::sys::topology::{self, Place};
 use crate::sys::{clock, cma, cpu, descriptor, fork, host, memory};
@@ -190,7 +191,10 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     settle(&segment, rank, &mut settings)?;
     place_memory(&segment, &member, settings.numa != 0);
     cma::allow_reads_by(member.launcher_pid);
-    let debug = settings.debug;
+    if rank == 0 {
+        tell_slips();
+    }
+    let (debug, errors_return) = (settings.debug, settings.errors_return > 0);
     if settings.backtrace > 0 {
         crash::report(&format!("rank {rank}"));
     }
@@ -203,6 +207,9 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
         is_ours: member.control.is_mpirun(),
     };
     state.vigil = keep_watch;
+    if errors_return {
+        state.world.errhandler.replace(Errhandler::Return);
+    }
     if let Err(sentence) = timing::profile(&mut state, &segment, multiple, began) {
         report(&format!("nearmpi: {sentence}"));
     }
@@ -214,6 +221,14 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     }
     *CONTROL.lock().unwrap_or_else(PoisonError::into_inner) = Some(member.control);
     Ok(World::new(state, multiple))
+}
+
+/// Says which variables of the environment look like settings and are none.
+fn tell_slips() {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for sentence in names.filter(|_| !cvar::secure()).filter_map(|name| cvar::slip(&name)) {
+        report(&format!("nearmpi: {sentence}"));
+    }
 }
 
 /// Makes those settings that all ranks must have alike those of the first rank that came here.

@@ -76,8 +76,10 @@ pub enum Class {
 }
 
 /// An MPI error: its class, and a sentence that says what was wrong, where and with which value.
+#[derive(Clone)]
 pub struct Error(Box<Detail>);
 
+#[derive(Clone)]
 struct Detail {
     class: Class,
     code: Option<i32>,

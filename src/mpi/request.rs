@@ -290,7 +290,7 @@ fn too_many() -> Result<RequestKey> {
     fail!(NoMem, "there are 4194304 requests already; complete or free some")
 }
 
-/// How a request that is over ended; it stays as it is (`MPI_Request_get_status`).
+/// How a request that is over ended, and its error; it stays as it is (`MPI_Request_get_status`).
 pub fn inspect(hold: &mut Hold, key: RequestKey) -> (Status, Result<()>) {
     let mut key = key;
     if let Some(Request {
@@ -306,14 +306,17 @@ pub fn inspect(hold: &mut Hold, key: RequestKey) -> (Status, Result<()>) {
     if let Some(answer) = with_generalized(hold, key, |generalized| generalized.query()) {
         return answer;
     }
-    let status = match hold.requests.get(key) {
+    match hold.requests.get(key) {
         Some(Request {
             kind: Kind::Parts(parts),
             ..
-        }) => parts.seen(hold),
-        request => request.and_then(|request| request.done).unwrap_or(Status::EMPTY),
-    };
-    (status, Ok(()))
+        }) => (parts.seen(hold), parts.failure(hold).map_or(Ok(()), Err)),
+        Some(request) => {
+            let error = request.error.clone();
+            (request.done.unwrap_or(Status::EMPTY), error.map_or(Ok(()), Err))
+        }
+        None => (Status::EMPTY, Ok(())),
+    }
 }
 
 /// Shows the status of a plain send or receive that is over without an error to `look`, and frees it; `None` for any
@@ -495,7 +498,7 @@ fn free_generalized(hold: &mut Hold, key: RequestKey) -> Result<()> {
 /// have matched, and sends whose message has left, go on as if nothing had been asked.
 ///
 /// # Errors
-/// What the call-back of a generalized request returns.
+/// What the call-back of a generalized request returns; `Request`: a nonblocking collective operation (MPI-4.1 §6.12).
 pub fn cancel(hold: &mut Hold, key: RequestKey) -> Result<()> {
     let cancelled = Status {
         cancelled: true,
@@ -519,6 +522,10 @@ pub fn cancel(hold: &mut Hold, key: RequestKey) -> Result<()> {
             let complete = request.done.is_some();
             return with_generalized(hold, key, |generalized| generalized.cancel(complete)).unwrap_or(Ok(()));
         }
+        Kind::Collective => fail!(
+            Request,
+            "the request is a collective operation's, which cannot be cancelled"
+        ),
         _ => false,
     };
     if back {

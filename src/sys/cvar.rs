@@ -196,6 +196,8 @@ cvars! {
         "1: buffers of operations under way must not overlap, receives name the types that were sent, and all ranks the same in a collective call; MPI_Finalize fails when messages were never received or requests never completed, and says which handles were never freed";
     backtrace "BACKTRACE" 0 0..=1
         "1: a rank that crashes prints the calls under way on standard error";
+    errors_return "ERRORS_RETURN" 0 0..=1
+        "1: MPI_COMM_WORLD, and with it what has no error handler of its own, has MPI_ERRORS_RETURN until the program says otherwise (mpirun -initial-errhandler); 0: MPI_ERRORS_ARE_FATAL";
     debug "DEBUG" 0 0..=5
         "1: start-up banner with the way of large messages, and fall-backs, on standard error; 2: of every rank; higher: more";
 }
@@ -209,6 +211,32 @@ const COLLECTIVES: Cvar = Cvar {
     meaning: "rules for the way that collective operations go, such as allreduce@2: shown<=256K offered; alltoall: pairs \
               (nearmpi-info --collectives)",
 };
+
+/// Variables that are read elsewhere.
+const OTHERS: [&str; 6] = [
+    "NEARMPI_FORTRAN",
+    "NEARMPI_HWLOC",
+    "NEARMPI_PLACE_TRACE",
+    "NEARMPI_PROFILE",
+    "NEARMPI_SCOTCH",
+    "NEARMPI_SHARED_HEAP",
+];
+
+/// The name of `known` that looks most like `name`, if one does: few letters must be changed, added, removed or swapped
+/// with their neighbour.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let (distance, best) = known.map(|known| (strsim::osa_distance(name, known), known)).min()?;
+    // Words of a few letters are all near each other.
+    (distance <= ((name.chars().count() + 1) / 3).clamp(1, 3)).then_some(best)
+}
+
+/// A sentence if `name` looks like one of these variables, and is none.
+pub fn slip(name: &str) -> Option<String> {
+    let word = name.strip_prefix("NEARMPI_")?;
+    let known = || TABLE.iter().map(|cvar| cvar.name).chain(OTHERS);
+    let best = nearest(word, known().map(|known| &known["NEARMPI_".len()..]))?;
+    (best != word).then(|| format!("{name} is no setting: did you mean NEARMPI_{best}?"))
+}
 
 fn rules(text: Option<String>) -> Result<Rules, String> {
     Rules::read(text.as_deref().unwrap_or_default()).map_err(|wrong| format!("{}: {wrong}", COLLECTIVES.name))
@@ -369,6 +397,26 @@ mod tests {
         assert!(mine.adopt(&theirs.of_job(), "scan").unwrap_err().contains("no colon"));
         assert!(mine.adopt(&[], "").is_err());
         assert_eq!(mine.board_max, 4096);
+    }
+
+    #[test]
+    fn a_slip_is_noticed_and_a_name_of_somebody_else_is_not() {
+        let said = slip("NEARMPI_ONECOPY");
+        assert_eq!(
+            said.unwrap(),
+            "NEARMPI_ONECOPY is no setting: did you mean NEARMPI_ONE_COPY?"
+        );
+        assert!(slip("NEARMPI_PROFIEL").unwrap().ends_with("NEARMPI_PROFILE?"));
+        let others = "FD RANK UNIVERSE LAUNCHER_PID FIRST APPNUM ANNEX PREFIX ROOT HOME DIR PATH VERSION LIB BLESS";
+        for name in others.split(' ').map(|word| format!("NEARMPI_{word}")) {
+            assert_eq!(slip(&name), None);
+        }
+        let known = TABLE
+            .iter()
+            .map(|cvar| cvar.name)
+            .chain(OTHERS)
+            .chain(["NEARMP_SPIN", "SPINN"]);
+        assert_eq!(known.filter_map(slip).next(), None);
     }
 
     #[test]

@@ -329,11 +329,12 @@ impl Parser<'_> {
                 }
             },
             Action::ErrorHandler => match values[0].to_ascii_lowercase().trim_start_matches("mpi_errors_") {
-                // Either ends the job.
-                "are_fatal" | "abort" => self.ignored(word, values),
+                // Either of these ends the job.
+                "are_fatal" | "abort" => self.job.env.push(setting("NEARMPI_ERRORS_RETURN", "0")?),
+                "return" => self.job.env.push(setting("NEARMPI_ERRORS_RETURN", "1")?),
                 _ => {
                     return Err(format!(
-                        "{word} {}: only mpi_errors_are_fatal and mpi_errors_abort can be had without MPI_Comm_set_errhandler",
+                        "{word} {}: none of mpi_errors_are_fatal, mpi_errors_abort and mpi_errors_return",
                         values[0]
                     ));
                 }

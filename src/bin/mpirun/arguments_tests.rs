@@ -132,7 +132,7 @@ fn mistakes_are_explained() {
         ("--nolocal a", "no other"),
         ("-skip-launch-node a", "no other"),
         ("-gpus-per-proc 2 a", "MPI_LOCALRANKID"),
-        ("-initial-errhandler mpi_errors_return a", "MPI_Comm_set_errhandler"),
+        ("-initial-errhandler mpi_errors_ignore a", "mpi_errors_return"),
         ("-gdb a", "lists all"),
         ("-timeout x a", "not a number of seconds"),
         ("-timeout soon a", "seconds"),
@@ -238,8 +238,16 @@ fn other_launchers_spellings_have_their_effect() {
         Some("d/1/rank.%r/stderr")
     );
     assert_eq!(job("--tune tuned -n 1 a").env, [("K".to_string(), "v".to_string())]);
+    for (name, value) in [
+        ("MPI_ERRORS_ARE_FATAL", "0"),
+        ("mpi_errors_abort", "0"),
+        ("mpi_errors_return", "1"),
+    ] {
+        let job = job(&format!("-initial-errhandler {name} a"));
+        assert_eq!(job.variable("NEARMPI_ERRORS_RETURN").as_deref(), Some(value));
+    }
     let line = "-enable-x --prefix /opt -arch x -order-nodes ascending -pmi-port -demux poll -nameserver h:1 -localhost h \
-                -memory-alloc-kinds mpi -gpus-per-proc auto -initial-errhandler mpi_errors_abort -tune none -n 2 a";
+                -memory-alloc-kinds mpi -gpus-per-proc auto -tune none -n 2 a";
     let job = job(line);
-    assert_eq!((job.notes.len(), job.apps[0].count), (12, Some(2)), "{:?}", job.notes);
+    assert_eq!((job.notes.len(), job.apps[0].count), (11, Some(2)), "{:?}", job.notes);
 }

@@ -1,5 +1,7 @@
 //! Every option of mpirun, once: the parser, `--help` and whatever else lists options read this table.
 
+use mpi::sys::cvar;
+
 /// Whose option it is, and so under which heading the help shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
@@ -193,7 +195,7 @@ pub const OPTIONS: &[Opt] = &[
     opt(&["memory-alloc-kinds"], &["KINDS"], Accepted, Ignore, "programs are always told mpi,system"),
     opt(&["tune"], &["FILE"], Accepted, Tune, "settings of Open MPI, of which -x NAME=VALUE counts, and of Intel MPI"),
     opt(&["gpus-per-proc"], &["COUNT"], Accepted, Gpus, "auto or 0; ranks are given no GPUs"),
-    opt(&["initial-errhandler"], &["NAME"], Accepted, ErrorHandler, "mpi_errors_are_fatal or mpi_errors_abort, which are alike here"),
+    opt(&["initial-errhandler"], &["NAME"], Surroundings, ErrorHandler, "mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return: what MPI_COMM_WORLD does with errors at first"),
     opt(&["mca", "gmca", "pmixmca", "prtemca"], &["NAME", "VALUE"], Accepted, Ignore, "settings of Open MPI"),
     opt(&["localonly", "disable-hostname-propagation"], &[], Accepted, Ignore, "always so"),
     opt(&["rankmap", "topolib"], &["WHAT"], Accepted, Ignore, "placement of Hydra"),
@@ -234,31 +236,8 @@ pub fn find(name: &str) -> Option<&'static Opt> {
 
 /// The name that looks most like `name`, if one does.
 pub fn nearest(name: &str) -> Option<&'static str> {
-    let names = OPTIONS.iter().flat_map(|o| o.names).filter(|known| known.len() > 1);
-    let (distance, best) = names.map(|known| (distance(name, known), *known)).min()?;
-    // Words of a few letters are all near each other.
-    (distance <= ((name.chars().count() + 1) / 3).clamp(1, 3)).then_some(best)
-}
-
-/// How many letters must be changed, added, removed or swapped with their neighbour to make `b` of `a`
-/// (optimal string alignment).
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            table[i][j] = match (i, j) {
-                (0, n) | (n, 0) => n,
-                _ => {
-                    let changed = table[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-                    let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-                    let swapped = if swapped { table[i - 2][j - 2] + 1 } else { usize::MAX };
-                    changed.min(swapped).min(table[i - 1][j] + 1).min(table[i][j - 1] + 1)
-                }
-            };
-        }
-    }
-    table[a.len()][b.len()]
+    let names = OPTIONS.iter().flat_map(|o| o.names).copied();
+    cvar::nearest(name, names.filter(|known| known.len() > 1))
 }
 
 /// The text of `--help`.

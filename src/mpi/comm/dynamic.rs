@@ -6,11 +6,12 @@
 //! join their groups by [`inter::create`] from there:
 //!
 //! - Who is started finds the bridge in the annex ([`crate::shm::segment::annex`]).
-//! - A *port* is a context too, on which who connects says which bridge it has claimed.
+//! - A *port* is a context too, on which who connects says which bridge it has claimed. It waits there to be let in, and
+//!   revokes the bridge if it waits no more.
 //!
 //! Jobs that were started apart share no memory and cannot be joined.
 
-use super::create::{known, send_bytes};
+use super::create::{known, recv_bytes, send_bytes};
 use super::{Comm, Plane, inter};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
@@ -19,6 +20,7 @@ use crate::mpi::context::{Context, NONE};
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::group::Group;
 use crate::mpi::pt2pt;
+use crate::mpi::request;
 use crate::mpi::status::ANY_SOURCE;
 use crate::mpi::world::{Hold, State};
 use crate::shm::segment::annex::{Birth, Outcome, Side};
@@ -240,27 +242,61 @@ pub fn open_port(hold: &mut Hold) -> Result<String> {
     Ok(name)
 }
 
-/// Closes a port of this process. MPI-4.1 §11.9.2.
+/// Closes a port of this process; who has knocked there and was not let in is told. MPI-4.1 §11.9.2.
 ///
 /// # Errors
-/// `Port`: it has no such port open.
-pub fn close_port(state: &mut State, name: &str) -> Result<()> {
-    match state.ports.iter().position(|port| port.name == name) {
-        Some(at) => drop(state.ports.remove(at)),
-        None => fail!(Port, "this process has no port {name:?} open"),
+/// `Port`: it has no such port open. As [`pt2pt::irecv`].
+pub fn close_port(hold: &mut Hold, name: &str) -> Result<()> {
+    let Some(at) = hold.ports.iter().position(|port| port.name == name) else {
+        fail!(Port, "this process has no port {name:?} open");
+    };
+    let port = hold.ports.remove(at);
+    hold.meet_all()?;
+    while hold.progress(None)? {}
+    let comm = hold.bridge(port.context.number());
+    let mut drained = Ok(());
+    while drained.is_ok() {
+        let mut knock = [0; KNOCK];
+        let heard = receive_now(hold, &comm, ANY_SOURCE, KNOCKS, &mut knock, |_| Ok(true));
+        drained = match heard {
+            Ok(None) => break,
+            Ok(Some(_)) => {
+                if let Some(bridge) = knocked(hold, knock) {
+                    hold.engine.channel.segment().revoke(bridge.context.number());
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
     }
-    Ok(())
+    lend_back(&comm);
+    drained
 }
 
-/// The rank that opened the port `name`, and the port's context.
-fn port(state: &State, name: &str) -> Result<(u32, u16)> {
+/// The rank that opened a port, the port's context, and which life that is in.
+#[derive(Clone, Copy)]
+struct Place {
+    owner: u32,
+    context: u16,
+    life: u32,
+}
+
+impl Place {
+    /// Whether the port is open.
+    fn is_open(self, segment: &Segment) -> bool {
+        segment.is_held(self.context) && segment.fate(self.context).life() == self.life
+    }
+}
+
+/// Where the port `name` is.
+fn place(state: &State, name: &str) -> Result<Place> {
     let segment = state.engine.channel.segment();
     let parts: Vec<&str> = name.split(':').collect();
     let [PORT, job, rank, context, life] = parts[..] else {
         fail!(Port, "{name:?} is no port's name");
     };
     let number = |text: &str| text.parse::<u32>().ok();
-    let (Ok(job), Some(rank), Some(context), Some(life)) = (
+    let (Ok(job), Some(owner), Some(context), Some(life)) = (
         u64::from_str_radix(job, 16),
         number(rank),
         number(context),
@@ -274,9 +310,9 @@ fn port(state: &State, name: &str) -> Result<(u32, u16)> {
             "the port {name:?} was opened in another job: nearmpi connects processes of one job, those started later included"
         );
     }
-    let is_open = |context| segment.is_held(context) && segment.fate(context).life() == life;
-    match u16::try_from(context) {
-        Ok(context) if rank < segment.known() && is_open(context) => Ok((rank, context)),
+    let place = u16::try_from(context).map(|context| Place { owner, context, life });
+    match place {
+        Ok(place) if owner < segment.known() && place.is_open(segment) => Ok(place),
         _ => fail!(Port, "the port {name:?} is not open any more"),
     }
 }
@@ -299,6 +335,52 @@ pub fn meet(
     join(hold, comm, root, remote)
 }
 
+/// Tags of connecting: who knocks says which bridge it has claimed, in which life; on the bridge, the other lets it in, and it
+/// comes. Who has lost patience revokes the bridge instead.
+const KNOCKS: i32 = 0;
+const LETS_IN: i32 = 1;
+const COMES: i32 = 2;
+/// Bytes of a knock.
+const KNOCK: usize = 8;
+
+fn knock(segment: &Segment, bridge: u16) -> [u8; KNOCK] {
+    let life = segment.fate(bridge).life();
+    (u64::from(life) << 16 | u64::from(bridge)).to_ne_bytes()
+}
+
+/// The bridge that somebody has claimed who knocked, unless that is over.
+fn knocked(state: &State, knock: [u8; KNOCK]) -> Option<Rc<Comm>> {
+    let knock = u64::from_ne_bytes(knock);
+    let (number, segment) = (knock as u16, state.engine.channel.segment());
+    let stands = segment.is_held(number) && u64::from(segment.fate(number).life()) == knock >> 16;
+    stands.then(|| state.bridge(number))
+}
+
+/// Gives the context of a bridge back to whoever [`State::bridge`] took it over from.
+fn lend_back(bridge: &Comm) {
+    bridge.context.cell().set(NONE);
+}
+
+/// Receives `bytes` from `source` on a bridge, unless `gives_up` says so before they are there: the rank they came from.
+fn receive_now(
+    hold: &mut Hold,
+    bridge: &Rc<Comm>,
+    source: i32,
+    tag: i32,
+    bytes: &mut [u8],
+    mut gives_up: impl FnMut(&Hold) -> Result<bool>,
+) -> Result<Option<u32>> {
+    let buffer = Buffer::bytes(bytes.as_mut_ptr(), bytes.len());
+    let key = pt2pt::irecv(hold, bridge, Plane::Collective, buffer, source, tag)?;
+    let waited = hold.wait_until(None, |hold| Ok(hold.is_over(key) || gives_up(hold)?));
+    if !hold.is_over(key) {
+        request::cancel(hold, key)?;
+    }
+    let status = pt2pt::wait(hold, key)?;
+    waited?;
+    Ok((!status.cancelled).then_some(status.source as u32))
+}
+
 /// Waits at the port `name` of this process for somebody to connect: for [`meet`].
 ///
 /// # Errors
@@ -309,31 +391,72 @@ pub fn accept(hold: &mut Hold, name: &str) -> Result<(u16, u32)> {
     };
     let context = port.context.number();
     hold.meet_all()?;
-    let comm = hold.bridge(context);
-    let mut number = NONE.to_ne_bytes();
-    let buffer = Buffer::bytes(number.as_mut_ptr(), number.len());
-    let heard = pt2pt::recv(hold, &comm, Plane::Collective, buffer, ANY_SOURCE, 0);
-    comm.context.cell().set(NONE);
-    let who = heard?.source;
-    Ok((known(u16::from_ne_bytes(number))?, who as u32))
+    loop {
+        let comm = hold.bridge(context);
+        let mut knock = [0; KNOCK];
+        let buffer = Buffer::bytes(knock.as_mut_ptr(), KNOCK);
+        let heard = pt2pt::recv(hold, &comm, Plane::Collective, buffer, ANY_SOURCE, KNOCKS);
+        lend_back(&comm);
+        let who = heard?.source as u32;
+        // It may be of a rank that was started while this one waited.
+        hold.meet_all()?;
+        let Some(bridge) = knocked(hold, knock) else { continue };
+        let comes =
+            send_bytes(hold, &bridge, who, LETS_IN, &[]).and_then(|()| recv_bytes(hold, &bridge, who, COMES, &mut []));
+        match comes {
+            Ok(()) => {
+                let number = bridge.context.number();
+                lend_back(&bridge);
+                return Ok((number, who));
+            }
+            Err(error) if matches!(error.class(), Class::Revoked | Class::ProcFailed) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Knocks at the port `name` and waits to be let in, if `limit` is given so long at most: for [`meet`].
+///
+/// # Errors
+/// `Port`: there is no such port in this job, or it was closed or time was over before anybody accepted.
+pub fn connect(hold: &mut Hold, name: &str, limit: Option<Duration>) -> Result<(u16, u32)> {
+    hold.meet_all()?;
+    let place = place(hold, name)?;
+    let number = known(hold.claim_context(2)?)?;
+    let segment = hold.engine.channel.segment().clone();
+    let comm = hold.bridge(place.context);
+    let told = send_bytes(hold, &comm, place.owner, KNOCKS, &knock(&segment, number));
+    lend_back(&comm);
+    let bridge = hold.bridge(number);
+    let began = Instant::now();
+    let is_late = || limit.is_some_and(|limit| began.elapsed() >= limit);
+    let gives_up = |_: &Hold| Ok(is_late() || !place.is_open(&segment));
+    let let_in = told.and_then(|()| receive_now(hold, &bridge, place.owner as i32, LETS_IN, &mut [], gives_up));
+    let outcome = match let_in {
+        Ok(Some(_)) => send_bytes(hold, &bridge, place.owner, COMES, &[]),
+        Ok(None) if is_late() => Err(Error::new(
+            Class::Port,
+            format!(
+                "nobody accepted at the port {name:?} within {} seconds",
+                limit.unwrap_or_default().as_secs()
+            ),
+        )),
+        // Nobody else revokes it.
+        Err(error) if error.class() != Class::Revoked => Err(error),
+        Ok(None) | Err(_) => Err(Error::new(
+            Class::Port,
+            format!("the port {name:?} was closed before anybody accepted there"),
+        )),
+    };
+    match outcome {
+        Ok(()) => lend_back(&bridge),
+        Err(_) => segment.revoke(number),
+    }
+    outcome.map(|()| (number, place.owner))
 }
 
 fn elsewhere(root: u32) -> Error {
     Error::new(Class::Port, format!("rank {root}, the root, could not connect"))
-}
-
-/// Tells the owner of the port `name` which bridge this process has claimed: for [`meet`].
-///
-/// # Errors
-/// `Port`: there is no such port in this job.
-pub fn connect(hold: &mut Hold, name: &str) -> Result<(u16, u32)> {
-    hold.meet_all()?;
-    let (owner, context) = port(hold, name)?;
-    let bridge = known(hold.claim_context(2)?)?;
-    let comm = hold.bridge(context);
-    let told = send_bytes(hold, &comm, owner, 0, &bridge.to_ne_bytes());
-    comm.context.cell().set(NONE);
-    told.map(|()| (bridge, owner))
 }
 
 /// Joins this process and the one at the other end of a connection, with which `swap` exchanges eight bytes. `None` if that

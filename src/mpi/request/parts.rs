@@ -3,7 +3,7 @@
 use super::{Outcome, Request, RequestKey, finish, finish_plain, free};
 use crate::mpi::comm::Comm;
 use crate::mpi::comm::create::known;
-use crate::mpi::error::Result;
+use crate::mpi::error::{Error, Result};
 use crate::mpi::status::Status;
 use crate::mpi::world::{Hold, State};
 use std::cell::Cell;
@@ -96,6 +96,12 @@ impl Parts {
                 .and_then(|key| state.requests.get(key)?.done)
                 .unwrap_or(Status::EMPTY),
         }
+    }
+
+    /// The first error of a part that is over.
+    pub(super) fn failure(&self, state: &State) -> Option<Error> {
+        let mut keys = self.list.iter().filter_map(|part| part.key());
+        keys.find_map(|key| state.requests.get(key)?.error.clone())
     }
 
     /// Ends the parts, all of them over: the first error is the whole's.
