@@ -1,5 +1,5 @@
 /* Claim: Alloc_mem gives memory of any size that can be written, sent from and received into, and freed, also when it has been used
- * before, and a window over it can be accessed; with the argument `strict`, many short blocks do not take a page each, too much
+ * before, and a window over it can be accessed; at the alignment that a hint asks for; with the argument `strict`, many short blocks do not take a page each, too much
  * gives MPI_ERR_NO_MEM, and what does not begin a block cannot be freed. */
 #include "check.h"
 
@@ -32,6 +32,19 @@ int main(int argc, char **argv)
         CHECK(*many[i] == i, "block %d has %d", i, *many[i]);
         OK(MPI_Free_mem(many[i]));
     }
+    MPI_Info info;
+    OK(MPI_Info_create(&info));
+    for (long alignment = 8; alignment <= 1 << 21; alignment *= 2) {
+        char text[16], *aligned[3];
+        snprintf(text, sizeof text, "%ld", alignment);
+        OK(MPI_Info_set(info, "mpi_minimum_memory_alignment", text));
+        for (int i = 0; i < 3; i++) {
+            OK(MPI_Alloc_mem(5000, info, &aligned[i]));
+            CHECK((uintptr_t)aligned[i] % alignment == 0, "%p is no multiple of %s", aligned[i], text);
+        }
+        for (int i = 0; i < 3; i++)
+            OK(MPI_Free_mem(aligned[i]));
+    }
     char *block = NULL, seen[8];
     MPI_Win window;
     OK(MPI_Alloc_mem(1 << 20, MPI_INFO_NULL, &block));
@@ -51,5 +64,9 @@ int main(int argc, char **argv)
     void *much;
     if (argc > 1) /* strict */
         FAILS(MPI_ERR_NO_MEM, MPI_Alloc_mem((MPI_Aint)1 << 60, MPI_INFO_NULL, &much));
+    OK(MPI_Info_set(info, "mpi_minimum_memory_alignment", "24"));
+    if (argc > 1)
+        FAILS(MPI_ERR_INFO_VALUE, MPI_Alloc_mem(8, info, &much));
+    OK(MPI_Info_free(&info));
     return finish();
 }

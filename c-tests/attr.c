@@ -172,6 +172,13 @@ static void freed_while_in_use(void)
     OK(MPI_Comm_free(&dup));
 }
 
+/* With an argument: MPI ends all the same, and tells the error. */
+static int refuses(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    return MPI_ERR_OTHER;
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
@@ -181,11 +188,20 @@ int main(int argc, char **argv)
     of_communicators();
     of_datatypes();
     freed_while_in_use();
-    int key;
+    int key, stuck;
+    OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, refuses, &stuck, NULL));
     OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_end, &key, NULL));
     OK(MPI_Comm_set_attr(MPI_COMM_SELF, key, &key));
+    if (argc > 1)
+        OK(MPI_Comm_set_attr(MPI_COMM_WORLD, stuck, NULL));
     deletes = 0;
-    finish();
-    CHECK(deletes == 1, "MPI_Finalize deleted %d attributes of MPI_COMM_SELF", deletes);
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    int code = MPI_Finalize(), over = 0;
+    OK(MPI_Finalized(&over));
+    CHECK(over && deletes == 1, "MPI_Finalize deleted %d attributes of MPI_COMM_SELF, over %d", deletes, over);
+    if (argc > 1)
+        FAILS(MPI_ERR_OTHER, code);
+    else
+        OK(code);
     return 0;
 }

@@ -66,6 +66,10 @@ int main(int argc, char **argv)
     CHECK(size_of(part(MPI_COMM_TYPE_RESOURCE_GUIDED, "mpi_pset_name", "mpi://WORLD", NULL)) == n_ranks, "set of all");
     CHECK(size_of(part(MPI_COMM_TYPE_HW_GUIDED, "mpi_hw_resource_type", "no such thing", NULL)) == 0, "unknown");
     CHECK(size_of(part(MPI_COMM_TYPE_HW_GUIDED, NULL, NULL, NULL)) == 0, "no type");
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    MPI_Comm some = part(my_rank ? MPI_COMM_TYPE_HW_UNGUIDED : MPI_UNDEFINED, NULL, NULL, NULL);
+    CHECK(my_rank || some == MPI_COMM_NULL, "part of those who want none");
+    CHECK(size_of(some) < n_ranks, "whom nobody asked is in a part");
     CHECK(size_of(part(MPIX_COMM_TYPE_NEIGHBORHOOD, "nbhd_common_dirname", "/proc/.", NULL)) == n_ranks, "one directory");
     CHECK(size_of(part(MPIX_COMM_TYPE_NEIGHBORHOOD, "nbhd_common_dirname", my_rank % 2 ? "/proc" : "/", NULL)) == half, "two");
     CHECK(size_of(part(MPIX_COMM_TYPE_NEIGHBORHOOD, "nbhd_common_dirname", "/no such place", NULL)) == 0, "no directory");

@@ -535,7 +535,7 @@ fn the_ranks_of_the_machine_are_told() {
 }
 
 #[test]
-fn preload_puts_our_library_first_for_the_ranks() {
+fn preload_puts_our_library_before_the_linked_one_and_behind_tools() {
     let prefix = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload");
     for folder in ["bin", "lib/compat"] {
         fs::create_dir_all(prefix.join(folder)).unwrap();
@@ -562,10 +562,11 @@ fn preload_puts_our_library_first_for_the_ranks() {
     let output = Command::new(&program)
         .args(show)
         .env("LD_LIBRARY_PATH", "/there")
+        .env("LD_PRELOAD", "/tool.so")
         .output()
         .unwrap();
     let lib = prefix.join("lib");
-    let expected = format!("{}\n{1}:{1}/compat:/there\n", library.display(), lib.display());
+    let expected = format!("/tool.so:{}\n{1}:{1}/compat:/there\n", library.display(), lib.display());
     assert_eq!(text(&output.stdout), expected);
 }
 

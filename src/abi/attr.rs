@@ -128,8 +128,8 @@ fn let_go(hold: &mut Hold, keyval: Rc<Keyval>) {
 /// As [`delete_all`].
 pub fn delete_predefined(hold: &mut Hold) -> Result<()> {
     let (own, world) = (hold.own.clone(), hold.world.clone());
-    delete_all(hold, MPI_COMM_SELF, &own.attributes)?;
-    delete_all(hold, MPI_COMM_WORLD, &world.attributes)
+    let deleted = delete_all(hold, MPI_COMM_SELF, &own.attributes);
+    deleted.and(delete_all(hold, MPI_COMM_WORLD, &world.attributes))
 }
 
 /// The key `handle` names, which must be for objects of kind `owner`.

@@ -103,7 +103,7 @@ fn process(arguments: impl Iterator<Item = String>) -> Result<Info> {
 fn environment() -> Result<Info> {
     let mut info = process(arguments())?;
     if let Some(world) = current_world() {
-        let ranks = world.segment().ranks().to_string();
+        let ranks = world.size().to_string();
         info.set(b"maxprocs", ranks.as_bytes())?;
         info.set(b"thread_level", LEVELS[thread_level() as usize].as_bytes())?;
     }

@@ -10,7 +10,7 @@ use super::dynamic;
 use super::edge::*;
 use super::errhandler::report;
 use super::fortran;
-use super::info::check_info;
+use super::info::hints;
 use super::timing;
 use super::tool_pvars;
 use super::types::*;
@@ -22,7 +22,9 @@ use crate::mpi::coll::signature::Call;
 use crate::mpi::comm;
 use crate::mpi::errhandler::Errhandler;
 use crate::mpi::failure;
+use crate::mpi::info::Info;
 use crate::mpi::world::{Job, State, World};
+use crate::shm::layout::PAGE;
 use crate::shm::profile::Stage;
 use crate::shm::segment::{self, Life, Segment};
 use crate::sys::cpuset::CpuSet;
@@ -368,8 +370,9 @@ pub unsafe extern "C" fn MPI_Init_thread(
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Finalize() -> c_int {
+    // An attribute that cannot be deleted keeps nobody from ending: the error is told, and MPI ends.
+    let deleted = on_world("MPI_Finalize", super::attr::delete_predefined);
     let code = on_world("MPI_Finalize", |hold| {
-        super::attr::delete_predefined(hold)?;
         let world = hold.world.clone();
         match coll::barrier_of(hold, &world, Call::Finalize) {
             Err(error) if matches!(error.class(), Class::ProcFailed | Class::Revoked) => failure::meet_at_end(hold),
@@ -388,7 +391,10 @@ pub unsafe extern "C" fn MPI_Finalize() -> c_int {
     let mut users = users();
     users.program = false;
     set_finalized();
-    close("MPI_Finalize", &users)
+    match close("MPI_Finalize", &users) {
+        MPI_SUCCESS => deleted,
+        code => code,
+    }
 }
 
 /// Whether MPI_Init has been called. MPI-4.1 §11.4.1.
@@ -478,7 +484,26 @@ pub unsafe extern "C" fn MPI_Get_library_version(version: *mut c_char, resultlen
     })
 }
 
-/// Allocates memory. MPI-4.1 §9.2.
+/// What the key `mpi_minimum_memory_alignment` asks for; 1 where it is not there.
+fn minimum_alignment(info: &Info) -> Result<usize> {
+    let Some(text) = info.get(b"mpi_minimum_memory_alignment")? else {
+        return Ok(1);
+    };
+    let bytes = std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.trim().parse::<usize>().ok());
+    match bytes.filter(|bytes| bytes.is_power_of_two()) {
+        Some(bytes) => Ok(bytes),
+        None => fail!(
+            InfoValue,
+            "mpi_minimum_memory_alignment is \"{}\", no power of two",
+            text.escape_ascii()
+        ),
+    }
+}
+
+/// Allocates memory; the key `mpi_minimum_memory_alignment` of `info` says at a multiple of how many bytes it begins at least.
+/// MPI-4.1 §9.2.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) -> c_int {
@@ -487,8 +512,10 @@ pub unsafe extern "C" fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: 
             fail!(Arg, "size is {size} but must not be negative");
         }
         load(baseptr.cast::<u8>(), "baseptr")?;
-        check_info(info)?;
-        let Some(memory) = hold.lend(size as usize).or_else(|| memory::allocate(size as usize)) else {
+        let alignment = minimum_alignment(&hints(info)?)?;
+        // Blocks of the home begin with a page.
+        let lent = (alignment <= PAGE).then(|| hold.lend(size as usize)).flatten();
+        let Some(memory) = lent.or_else(|| memory::allocate(size as usize, alignment)) else {
             fail!(NoMem, "{size} bytes of memory are not to be had");
         };
         store(baseptr.cast::<*mut u8>(), "baseptr", memory)

@@ -53,6 +53,7 @@ addresses! {
     MPIR_F_MPI_BUFFER_AUTOMATIC
     MPIR_F_MPI_UNWEIGHTED
     MPIR_F_MPI_WEIGHTS_EMPTY
+    MPI_F_ARGV_NULL
     MPI_F_ARGVS_NULL
     MPI_F_ERRCODES_IGNORE
 }
@@ -71,6 +72,7 @@ pub unsafe extern "C" fn mpirinitf_() {
         MPI_F_STATUSES_IGNORE = second;
         MPI_F_ERRCODES_IGNORE = second.add(5).cast();
         MPI_F_ARGVS_NULL = (&raw mut mpiprivc_).cast();
+        MPI_F_ARGV_NULL = (&raw mut mpiprivc_).cast::<u8>().add(1).cast();
         MPIR_F_MPI_UNWEIGHTED = (&raw mut mpifcmb5_).cast();
         MPIR_F_MPI_WEIGHTS_EMPTY = (&raw mut mpifcmb9_).cast();
         MPIR_F_MPI_BUFFER_AUTOMATIC = (&raw mut mpifcmba_).cast();

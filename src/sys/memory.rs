@@ -118,11 +118,11 @@ pub fn reserve(fd: BorrowedFd<'_>, len: usize) -> io::Result<()> {
     }
 }
 
-/// `len` bytes on a cache line, from malloc; `None` when there are not so many.
-pub fn allocate(len: usize) -> Option<*mut u8> {
+/// `len` bytes at a multiple of `alignment`, a power of two, and of a cache line, from malloc; `None` when there are not so many.
+pub fn allocate(len: usize, alignment: usize) -> Option<*mut u8> {
     let mut memory = ptr::null_mut();
     // SAFETY: `memory` is written on success only.
-    let failed = unsafe { libc::posix_memalign(&mut memory, 64, len.max(1)) } != 0;
+    let failed = unsafe { libc::posix_memalign(&mut memory, alignment.max(64), len.max(1)) } != 0;
     (!failed).then_some(memory.cast())
 }
 

@@ -330,11 +330,12 @@ impl Common<'_> {
         let given = self.job.env.iter().chain(&app.env);
         env.extend(given.map(|(name, value)| (name.into(), value.into())));
         for (name, value) in &self.preload {
-            let mut joined = OsString::from(value);
-            if let Some(old) = env.get(OsStr::new(name)).filter(|old| !old.is_empty()) {
-                joined.push(":");
-                joined.push(old);
-            }
+            let joined = match env.get(OsStr::new(name)).filter(|old| !old.is_empty()) {
+                // Tools that stand between the program and MPI (MPI-4.1 §15.2), and what must be first, as AddressSanitizer.
+                Some(old) if *name == "LD_PRELOAD" => [old, OsStr::new(value)].join(OsStr::new(":")),
+                Some(old) => [OsStr::new(value), old].join(OsStr::new(":")),
+                None => value.into(),
+            };
             env.insert(name.into(), joined);
         }
         let mut set = |name: &str, value: String| drop(env.insert(name.into(), value.into()));

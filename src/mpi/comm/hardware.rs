@@ -178,18 +178,21 @@ pub fn guided(hold: &mut Hold, comm: &Rc<Comm>, resource: Resource, key: i32) ->
     split(hold, comm, Choice { color, key })
 }
 
-/// The same for the outermost resource that divides the processes of `comm`, with the resource; `None`
-/// if none does, and for those not confined to a piece of it. Collective.
+/// The same for the outermost resource that divides those processes of `comm` that ask for this, with the resource; `None`
+/// if none does, and for those not confined to a piece of it. Collective, where the others call [`split`] without a color.
 ///
 /// # Errors
 /// As [`split`].
 pub fn unguided(hold: &mut Hold, comm: &Rc<Comm>, key: i32) -> Result<(Option<Comm>, Option<Resource>)> {
-    let everybody = everybody(hold, comm.local.as_ref().unwrap_or(comm))?;
+    let Some(part) = split(hold, comm, Choice { color: 0, key })?.map(Rc::new) else {
+        return Ok((None, None));
+    };
+    let everybody = everybody(hold, part.local.as_ref().unwrap_or(&part))?;
     let resource = dividing(&everybody);
-    let piece = resource.and_then(|resource| resource.of(&everybody[comm.rank as usize]));
+    let piece = resource.and_then(|resource| resource.of(&everybody[part.rank as usize]));
     let color = piece.map_or(UNDEFINED, |piece| piece as i32);
     Ok((
-        split(hold, comm, Choice { color, key })?,
+        split(hold, &part, Choice { color, key })?,
         resource.filter(|_| piece.is_some()),
     ))
 }
