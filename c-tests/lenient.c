@@ -2,7 +2,7 @@
  * has room for, however the gather goes; an exchange between places of one array; no datatype where there is nothing to
  * transfer; a user function that asks about a datatype which has been freed since; a buffer that is detached although there
  * is none; a program that reads MPI_ERROR of statuses. MPI_Startall starts all or none, MPI_Dims_create divides by what is
- * given, and a structure of blocks of one datatype has no padding. The argument `strict` adds long gathers, and that what is
+ * given, negative colors are colors where errors end the job, and a structure of blocks of one datatype has no padding. The argument `strict` adds long gathers, and that what is
  * longer than its room in a gather is truncated. */
 #include "check.h"
 
@@ -205,9 +205,20 @@ static void truncated(void)
     free(all);
 }
 
+static void negative_colors(void)
+{
+    MPI_Comm part;
+    int size, color = my_rank ? -1 : -5;
+    OK(MPI_Comm_split(MPI_COMM_WORLD, color, -my_rank, &part));
+    OK(MPI_Comm_size(part, &size));
+    CHECK(size == (my_rank ? n_ranks - 1 : 1), "%d ranks of color %d", size, color);
+    OK(MPI_Comm_free(&part));
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
+    negative_colors();
     statuses();
     starts();
     bounds();

@@ -571,6 +571,22 @@ fn preload_puts_our_library_before_the_linked_one_and_behind_tools() {
 }
 
 #[test]
+fn a_job_ends_where_its_starter_ignores_the_deaths_of_children() {
+    // `timeout` would make the signal's disposition the default one.
+    let script = format!("trap '' CHLD; exec {} -n 2 true", env!("CARGO_BIN_EXE_mpirun"));
+    let mut job = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    let began = Instant::now();
+    while job.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(20) {
+            job.kill().unwrap();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(job.wait().unwrap().success());
+}
+
+#[test]
 fn closed_output_ends_the_job() {
     for options in ["-n 2", "-l -n 2"] {
         let pipe = format!(

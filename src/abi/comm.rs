@@ -70,6 +70,9 @@ fn on_handle(
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
+    if let Some((_, ranks)) = forked_place(comm) {
+        return on_any("MPI_Comm_size", || store(size, "size", ranks as c_int));
+    }
     on_comm("MPI_Comm_size", comm, |_, comm| {
         store(size, "size", comm.size() as c_int)
     })
@@ -79,6 +82,9 @@ pub unsafe extern "C" fn MPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_in
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
+    if let Some((mine, _)) = forked_place(comm) {
+        return on_any("MPI_Comm_rank", || store(rank, "rank", mine as c_int));
+    }
     on_comm("MPI_Comm_rank", comm, |_, comm| store(rank, "rank", comm.rank as c_int))
 }
 
@@ -257,13 +263,16 @@ fn check_tag(tag: c_int) -> Result<()> {
     Ok(())
 }
 
-/// The part of `comm` with the caller's colour, ordered by key. MPI-4.1 §7.4.2.
+/// The part of `comm` with the caller's color, ordered by key. MPI-4.1 §7.4.2.
+///
+/// A negative color is an error that the program may handle. Where it would end the job it is a color as any other, as MPICH and
+/// Intel MPI have it: oneCCL counts on that.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: *mut MPI_Comm) -> c_int {
     on_comm("MPI_Comm_split", comm, |hold, comm| {
         let out = new_comm(newcomm, "newcomm")?;
-        if color < 0 && color != MPI_UNDEFINED {
+        if color < 0 && color != MPI_UNDEFINED && !Source::comm(hold, MPI_COMM_NULL, comm).ends_the_job() {
             fail!(Arg, "the color is {color}, neither MPI_UNDEFINED nor 0 or more");
         }
         let new = create::split(hold, comm, Choice { color, key })?;

@@ -102,7 +102,7 @@ fn launch(hold: &Hold, programs: Vec<Program>) -> dynamic::Launch {
     let job = hold.job;
     Box::new(move |segment, first| {
         let Some((file, _)) = segment.zone_file(0) else {
-            fail!(Spawn, "the job's memory is no file");
+            fail!(Spawn, "the program has closed the descriptor of the job's memory");
         };
         let annex = Annex {
             pid: std::process::id() as i32,

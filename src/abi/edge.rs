@@ -60,6 +60,7 @@ static WORLD: AtomicPtr<World> = AtomicPtr::new(null_mut());
 /// What [`WORLD`] is or was last.
 static LATEST: AtomicPtr<World> = AtomicPtr::new(null_mut());
 static RANK: AtomicU32 = AtomicU32::new(0);
+static SIZE: AtomicU32 = AtomicU32::new(0);
 static INITIALIZED: AtomicBool = AtomicBool::new(false);
 static FINALIZED: AtomicBool = AtomicBool::new(false);
 /// This process is a child that a rank made by fork(2).
@@ -70,6 +71,7 @@ static END_OF_JOB: OnceLock<fn(c_int)> = OnceLock::new();
 pub fn set_world(world: World) -> &'static World {
     let world: &'static World = Box::leak(Box::new(world));
     RANK.store(world.hold().world.rank, Ordering::Relaxed);
+    SIZE.store(world.size(), Ordering::Relaxed);
     let place = std::ptr::from_ref(world).cast_mut();
     LATEST.store(place, Ordering::Release);
     WORLD.store(place, Ordering::Release);
@@ -136,6 +138,19 @@ pub fn current_world() -> Option<&'static World> {
     unsafe { WORLD.load(Ordering::Acquire).as_ref() }
 }
 
+/// This process's place in a communicator that it cannot have left, and how many ranks that has, if it is a child that a rank made by
+/// fork(2): what such a child asks to tell its output or its share of the work from the others'.
+pub fn forked_place(comm: MPI_Comm) -> Option<(u32, u32)> {
+    if !FORKED.load(Ordering::Acquire) {
+        return None;
+    }
+    match comm {
+        MPI_COMM_WORLD => Some((rank_in_world(), SIZE.load(Ordering::Relaxed))),
+        MPI_COMM_SELF => Some((0, 1)),
+        _ => None,
+    }
+}
+
 /// This process's MPI; ends the process with a sentence if `name` is called outside its lifetime.
 #[inline]
 pub fn world(name: &str) -> &'static World {
@@ -194,6 +209,14 @@ fn end_process(code: c_int) -> ! {
     // SAFETY: ends the process at once, without running the program's exit handlers, which could
     // wait for ranks that will never answer.
     unsafe { libc::_exit(code) }
+}
+
+/// As [`on_world`], for what a child of a rank may ask as well, since no other rank has to do with it.
+pub fn on_world_or_child(name: &'static str, body: impl FnOnce() -> Result<()>) -> c_int {
+    match FORKED.load(Ordering::Acquire) {
+        true => on_any(name, body),
+        false => on_world(name, |_| body()),
+    }
 }
 
 /// Runs `body` on the communicator `handle`; its error, or the handle's, goes to an error handler.

@@ -31,7 +31,7 @@ use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::{self, Settings};
 use crate::sys::spare::SPARE;
 use crate::sys::topology::{self, Place};
-use crate::sys::{clock, cma, cpu, descriptor, fork, host, memory};
+use crate::sys::{clock, cma, cpu, descriptor, fork, host, memory, process};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_double, c_int, c_void};
 use std::os::fd::AsFd;
@@ -179,8 +179,15 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     // Where we make the segment ourselves, the launcher's own mask says which CPUs the job has: a
     // launcher may have bound this rank to one of them.
     let create = |ranks| segment::create(ranks, cpu::allowed(descriptor::parent()) as u32);
-    let member = bootstrap::join(create)?;
-    let segment = Segment::attach(member.segment.as_fd()).map_err(|error| format!("the job's memory: {error}"))?;
+    let attach = |member: &Membership| {
+        Segment::attach(member.segment.as_fd()).map_err(|error| format!("the job's memory: {error}"))
+    };
+    let mut member = bootstrap::join(create)?;
+    let mut segment = attach(&member)?;
+    if is_taken(&segment, member.first + member.rank)? {
+        member = bootstrap::alone(create)?;
+        segment = attach(&member)?;
+    }
     let size = match (member.first, segment.birth(member.first)) {
         (0, _) => segment.ranks(),
         (first, Some(birth)) if birth.first == first => birth.count,
@@ -223,6 +230,23 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     }
     *CONTROL.lock().unwrap_or_else(PoisonError::into_inner) = Some(member.control);
     Ok(World::new(state, multiple))
+}
+
+/// Whether another process is rank `rank`, which has started this one: it has a job of its own then, whatever the environment
+/// it has inherited says.
+///
+/// # Errors
+/// A sentence: the rank has been in MPI before, as this process or as one that is gone.
+fn is_taken(segment: &Segment, rank: u32) -> std::result::Result<bool, String> {
+    let (life, pid) = (segment.life(rank), segment.rank(rank).pid.load(Ordering::Relaxed));
+    match life {
+        Life::Absent => Ok(false),
+        Life::Attached if pid != std::process::id() && process::is_alive(pid as i32) => Ok(true),
+        _ => Err(format!(
+            "rank {rank} of this job has been in MPI already, as process {pid}: a process that has called MPI_Init neither \
+             starts another MPI program in its place nor hands its rank on; start another job with mpirun"
+        )),
+    }
 }
 
 /// Says which variables of the environment look like settings and are none.
@@ -420,7 +444,7 @@ pub fn thread_level() -> c_int {
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Query_thread(provided: *mut c_int) -> c_int {
-    on_world("MPI_Query_thread", |_| store(provided, "provided", thread_level()))
+    on_world_or_child("MPI_Query_thread", || store(provided, "provided", thread_level()))
 }
 
 /// Whether the calling thread initialized MPI. MPI-4.1 §11.6.2.
@@ -454,7 +478,7 @@ pub unsafe extern "C" fn MPI_Wtick() -> c_double {
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
-    on_world("MPI_Get_processor_name", |_| {
+    on_world_or_child("MPI_Get_processor_name", || {
         store_string(name, "name", MPI_MAX_PROCESSOR_NAME, &host::name(), resultlen)
     })
 }

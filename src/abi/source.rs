@@ -40,6 +40,11 @@ impl Source {
         }
     }
 
+    /// Whether no program would get to know of an error there.
+    pub fn ends_the_job(&self) -> bool {
+        matches!(self.handler, Errhandler::Unset | Errhandler::Fatal | Errhandler::Abort)
+    }
+
     /// An error that `handler` takes, on no object yet.
     #[cold]
     pub fn new(handler: Errhandler) -> Source {

@@ -109,17 +109,25 @@ pub fn join(create: impl FnOnce(u32) -> io::Result<OwnedFd>) -> Result<Membershi
                 place(rank.into(), size.into()).ok_or("the launcher gives an impossible rank or size")?;
             greet(&env, rank, size, socket, create)
         }
-        Plan::Alone => Ok(Membership {
-            rank: 0,
-            size: 1,
-            first: 0,
-            segment: create(1).map_err(|e| format!("cannot make the memory of a job of one rank: {e}"))?,
-            appnum: -1,
-            universe: -1,
-            launcher_pid: parent(),
-            control: Control(Way::Alone),
-        }),
+        Plan::Alone => alone(create),
     }
+}
+
+/// A job of this process alone. `create` as for [`join`].
+///
+/// # Errors
+/// A sentence: its memory cannot be made.
+pub fn alone(create: impl FnOnce(u32) -> io::Result<OwnedFd>) -> Result<Membership, String> {
+    Ok(Membership {
+        rank: 0,
+        size: 1,
+        first: 0,
+        segment: create(1).map_err(|e| format!("cannot make the memory of a job of one rank: {e}"))?,
+        appnum: -1,
+        universe: -1,
+        launcher_pid: parent(),
+        control: Control(Way::Alone),
+    })
 }
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -20,7 +20,7 @@ use crate::sys::memory::{self, Mapping};
 use crate::sys::pages;
 use std::io;
 use std::ops::{Deref, Range};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 mod accord;
@@ -154,8 +154,8 @@ pub struct Segment {
     annexes: Growing<annex::Annex>,
     /// Ranks in all of that.
     known: AtomicU32,
-    /// The file, for what is mapped on demand; none where ranks are threads.
-    file: Option<OwnedFd>,
+    /// The file, for what is mapped on demand, and which it is; none where ranks are threads.
+    file: Option<(OwnedFd, (u64, u64))>,
     /// Bytes in each rank's zone.
     zone: usize,
 }
@@ -239,7 +239,7 @@ impl Segment {
             return Err(wrong("length"));
         };
         let segment = Segment {
-            file: Some(fd.try_clone_to_owned()?),
+            file: Some((fd.try_clone_to_owned()?, memory::identity(fd)?)),
             zone: zone / ranks as usize,
             ..Segment::over(Mapping::shared(fd, layout.len)?, layout)
         };
@@ -272,6 +272,30 @@ impl Segment {
             self.hold_context(predefined, ranks);
         }
         header.magic.store(MAGIC, Ordering::Release);
+    }
+
+    /// The file that all of this lies in.
+    ///
+    /// # Errors
+    /// `Unsupported` where ranks are threads; `NotFound` when the program has closed its descriptor, the number of which may be
+    /// some other file's by now.
+    fn file(&self) -> io::Result<BorrowedFd<'_>> {
+        let Some((file, identity)) = &self.file else {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the job's memory is no file",
+            ));
+        };
+        match memory::identity(file.as_fd()) {
+            Ok(found) if found == *identity => Ok(file.as_fd()),
+            _ => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!(
+                    "the program has closed descriptor {}, which was that of the job's memory",
+                    file.as_raw_fd()
+                ),
+            )),
+        }
     }
 
     /// Number of ranks that the job began with.

@@ -183,7 +183,8 @@ pub struct Signal {
 }
 
 impl Signals {
-    /// Blocks `numbers` and reads them instead.
+    /// Blocks `numbers` and reads them instead, those too that who started us had ignored: of children whose SIGCHLD is ignored
+    /// nobody learns how they ended (waitpid(2)).
     ///
     /// # Errors
     /// What signalfd(2) reports.
@@ -195,6 +196,7 @@ impl Signals {
             for &number in numbers {
                 libc::sigaddset(&mut set, number);
             }
+            libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before);
             let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
             if fd < 0 {

@@ -382,14 +382,19 @@ fn not_started(program: &str, e: &io::Error) -> Failure {
         (true, true) => " (it is there: what is missing is the interpreter or the loader that it names)".to_string(),
         _ => String::new(),
     };
-    let (code, reason) = match e.kind() {
-        io::ErrorKind::NotFound => (127, "No such file or directory".to_string()),
-        io::ErrorKind::PermissionDenied => (126, "Permission denied".to_string()),
+    let (code, reason) = match (e.kind(), e.raw_os_error()) {
+        (io::ErrorKind::NotFound, _) => (127, format!("No such file or directory{hint}")),
+        (io::ErrorKind::PermissionDenied, _) => (126, "Permission denied".to_string()),
+        (_, Some(libc::EMFILE)) => (126, format!("{e}: more ranks need more descriptors (ulimit -n)")),
+        (_, Some(libc::EAGAIN)) => (
+            126,
+            format!("{e}: no more processes may be started (ulimit -u, the cgroup's pids.max)"),
+        ),
         _ => (126, e.to_string()),
     };
     Failure {
         code,
-        text: format!("{program}: {reason}{hint}"),
+        text: format!("{program}: {reason}"),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::shm::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::memory::{self, Mapping};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 
 /// "annex" and the version of its format.
 const MAGIC: u64 = u64::from_le_bytes(*b"annex\0\0\x01");
@@ -92,7 +92,7 @@ impl Annex {
     /// Maps the annex at `start`, which must go on behind rank `first` - 1.
     fn map(segment: &Segment, start: u64, first: u32) -> io::Result<Annex> {
         let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, format!("no annex of the job: {what}"));
-        let file = segment.file.as_ref().ok_or_else(|| wrong("no file"))?.as_fd();
+        let file = segment.file()?;
         let len = memory::len(file)?;
         let start = usize::try_from(start).map_err(|_| wrong("place"))?;
         let room = len.checked_sub(start).filter(|_| start.is_multiple_of(PAGE));
@@ -188,12 +188,7 @@ impl Segment {
     /// # Errors
     /// What the kernel says; `OutOfMemory` when the job has had as many ranks as it can; `Unsupported` where ranks are threads.
     pub fn extend(&self, count: u32, starter: u32, bridge: u16, world: u16) -> io::Result<Birth> {
-        let Some(file) = &self.file else {
-            return Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "the job's memory is no file",
-            ));
-        };
+        let file = self.file()?;
         // A description of its own, or the lock would be shared with all who inherited this one. Closing it lets go.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let locked = File::options().read(true).write(true).open(path)?;
@@ -208,12 +203,12 @@ impl Segment {
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, text));
         }
         let layout = self.layout().annex(first, first + count);
-        let start = memory::len(file.as_fd())?.next_multiple_of(PAGE);
+        let start = memory::len(file)?.next_multiple_of(PAGE);
         let len = layout.len + count as usize * self.zone;
-        memory::extend(file.as_fd(), start.saturating_add(len))?;
+        memory::extend(file, start.saturating_add(len))?;
         let page = Annex {
             part: Part {
-                mapping: Mapping::part(file.as_fd(), start, PAGE)?,
+                mapping: Mapping::part(file, start, PAGE)?,
                 layout,
                 start,
             },
@@ -326,13 +321,13 @@ impl Segment {
     /// What the kernel says.
     pub fn give_back(&self, first: u32) -> io::Result<()> {
         let both = Side::Started as u32 | Side::Starters as u32;
-        let (Some(file), true) = (&self.file, self.left(first) == both) else {
+        if self.file.is_none() || self.left(first) != both {
             return Ok(());
-        };
+        }
         let part = self.annex_of(first);
         let ranks = (part.layout.ranks - part.layout.first) as usize;
         let len = part.layout.len - PAGE + ranks * self.zone;
-        memory::discard(file.as_fd(), part.start + PAGE, len)
+        memory::discard(self.file()?, part.start + PAGE, len)
     }
 
     /// Where the place of the annex behind the last one stands.

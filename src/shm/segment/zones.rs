@@ -8,7 +8,7 @@ use super::{PAGE, Segment};
 use crate::shm::zone::View;
 use crate::sys::memory::{self, Mapping};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 impl Segment {
     /// Bytes in the zone of each rank.
@@ -30,15 +30,15 @@ impl Segment {
     pub fn view(&self, owner: u32, offset: usize, len: usize) -> io::Result<View> {
         let at = self.zone_at(owner, offset, len)?;
         match &self.file {
-            Some(file) => Ok(View::mapped(Mapping::part(file.as_fd(), at, len)?)),
+            Some(_) => Ok(View::mapped(Mapping::part(self.file()?, at, len)?)),
             None => Ok(View::of(self.at(at))),
         }
     }
 
-    /// The file, and where in it `owner`'s zone begins; `None` where ranks are threads.
+    /// The file, and where in it `owner`'s zone begins; `None` where ranks are threads, or the program has closed it.
     pub fn zone_file(&self, owner: u32) -> Option<(BorrowedFd<'_>, usize)> {
         let at = self.zone_at(owner, 0, 0).ok()?;
-        Some((self.file.as_ref()?.as_fd(), at))
+        Some((self.file().ok()?, at))
     }
 
     /// Empties `len` bytes of `owner`'s zone from `offset` on, which nobody uses any more.
@@ -48,7 +48,7 @@ impl Segment {
     pub fn discard(&self, owner: u32, offset: usize, len: usize) -> io::Result<()> {
         let at = self.zone_at(owner, offset, len)?;
         match &self.file {
-            Some(file) => memory::discard(file.as_fd(), at, len),
+            Some(_) => memory::discard(self.file()?, at, len),
             None => {
                 // SAFETY: the range lies within the mapping, and nobody uses it, says the caller.
                 unsafe { self.at::<u8>(at).write_bytes(0, len) };

@@ -1,0 +1,28 @@
+/* Claim: a program that a rank starts, by system(3) say, and that uses MPI is a job of its own, of one process, and the rank's job
+ * goes on. With the argument `again`: a rank that has been in MPI and runs another MPI program in its place is told that this
+ * cannot be. */
+#include "check.h"
+#include <sys/wait.h>
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    char command[4096];
+    start(&argc, &argv);
+    int sum = 0, one = 1, inner = !strcmp(mode, "inner");
+    CHECK(!inner || n_ranks == 1, "%d ranks", n_ranks);
+    for (int round = 0; round < 20; round++) {
+        OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+        CHECK(sum == n_ranks, "%d of %d", sum, n_ranks);
+        if (round == 10 && !*mode) {
+            snprintf(command, sizeof command, "'%s' inner", argv[0]);
+            int status = system(command);
+            CHECK(status == 0, "the program within ended with status %x", status);
+        }
+    }
+    if (strcmp(mode, "again"))
+        return finish();
+    OK(MPI_Finalize());
+    execl(argv[0], argv[0], (char *)NULL);
+    return 9;
+}
