@@ -10,7 +10,7 @@
 use super::{Bytes, Channel};
 use crate::shm::profile::Path;
 use crate::shm::zone::View;
-use crate::sys::{cma, copy};
+use crate::sys::{cma, copy, memory};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -116,11 +116,15 @@ impl Homes {
 }
 
 impl<B: Bytes> Channel<B> {
-    /// This rank's home, mapped and made known at first; `None` where there can be none, or `NEARMPI_DIRECT_MIN` is 0.
+    /// This rank's home, mapped and made known at first; `None` where there can be none, `NEARMPI_DIRECT_MIN` is 0, or a mapping would
+    /// fill as much memory.
     pub fn home(&mut self) -> Option<Range<usize>> {
         if self.homes.range.is_empty() && self.settings.direct_min > 0 {
             let len = self.homes.most;
-            let view = self.segment.view(self.me, 0, len).ok().filter(|_| len > 0)?;
+            if len == 0 || memory::is_made_at_once() {
+                return None;
+            }
+            let view = self.segment.view(self.me, 0, len).ok()?;
             let base = std::mem::ManuallyDrop::new(view).base() as usize;
             self.homes.range = base..base + len;
             self.block.home_len.store(len as u64, Ordering::Relaxed);
@@ -173,6 +177,7 @@ impl<B: Bytes> Channel<B> {
         let offset = within(base, home, address, len)?;
         let theirs = &mut self.homes.theirs[peer as usize];
         *theirs = match std::mem::take(theirs) {
+            Theirs::Unknown if memory::is_made_at_once() => Theirs::Never,
             Theirs::Unknown => match self.segment.view(peer, 0, self.homes.most) {
                 Ok(view) => Theirs::Seen(view, base, home),
                 Err(_) => Theirs::Never,

@@ -24,6 +24,7 @@ use crate::sys::copy::Ahead;
 use crate::sys::cpu;
 use crate::sys::cpuset::CpuSet;
 use crate::sys::cvar::Settings;
+use crate::sys::process;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -102,6 +103,7 @@ impl<B: Bytes> Channel<B> {
             path: Path::OneCopy,
             spreads,
             shared: false,
+            checked: process::is_checked(),
             may: if spreads { cpu::mask(0) } else { CpuSet::default() },
             given: 0,
             mate: None,

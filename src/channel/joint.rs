@@ -70,6 +70,9 @@ impl<B: Bytes> Channel<B> {
         let (Some(address), Some(local)) = (self.address_of(offered), into.in_a_row()) else {
             return Ok(None);
         };
+        if self.checked {
+            return Ok(None);
+        }
         let chunk = self.chunk(wanted);
         let chunks = wanted.div_ceil(chunk) as u32;
         let (2.., Some(source)) = (chunks, self.reach_memory(from, address, wanted)) else {
@@ -377,6 +380,14 @@ pub(super) mod tests {
         // The invitation comes too late, the news of the end does not.
         assert!(matches!(pair.sender.poll(None), Ok(Some(Arrival::Sent(3)))));
         assert_eq!(pair.sender.counters.written, 0);
+    }
+
+    #[test]
+    fn who_is_checked_by_valgrind_copies_all_that_it_receives() {
+        let mut pair = pair();
+        pair.receiver.checked = true;
+        assert_eq!(pair.bring(), Brought::Copied);
+        assert!(pair.target == pair.source && !pair.receiver.shares());
     }
 
     #[test]

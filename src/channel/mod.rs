@@ -201,6 +201,8 @@ pub struct Channel<B> {
     path: Path,
     /// Whether this rank says where it waits, and moves.
     spreads: bool,
+    /// Whether valgrind checks this rank, which must not be written to by others then.
+    checked: bool,
     /// Whether another rank was seen on this one's CPU when that was last asked.
     shared: bool,
     /// Where this rank may run, as far as it knows.

@@ -71,6 +71,16 @@ pub fn extend(fd: BorrowedFd<'_>, len: usize) -> io::Result<()> {
     File::from(fd.try_clone_to_owned()?).set_len(len as u64)
 }
 
+/// Whether the kernel makes all pages of what this process maps at once (mlockall(2) with `MCL_FUTURE`).
+pub fn is_made_at_once() -> bool {
+    let Ok(page) = Mapping::anonymous(PAGE) else {
+        return false;
+    };
+    let mut made = 0u8;
+    // SAFETY: one page is asked about, which takes one byte.
+    unsafe { libc::mincore(page.base().cast(), PAGE, &mut made) == 0 && made & 1 == 1 }
+}
+
 /// What tells the file behind `fd` from all others while it lasts: its device and its number there.
 pub fn identity(fd: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
     // SAFETY: plain data that the call fills in.

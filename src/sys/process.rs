@@ -1,4 +1,4 @@
-//! Other processes, by number.
+//! Processes: others, by number, and what there is to know of this one.
 
 /// Whether there is such a process, and it has not ended. Cost: opens a file.
 pub fn is_alive(pid: i32) -> bool {
@@ -6,6 +6,11 @@ pub fn is_alive(pid: i32) -> bool {
     // The state stands behind the name, which may hold anything.
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Whether valgrind checks this process's use of memory: it does not see what other processes write there.
+pub fn is_checked() -> bool {
+    std::env::var_os("LD_PRELOAD").is_some_and(|list| list.to_string_lossy().contains("vgpreload"))
 }
 
 #[cfg(test)]
