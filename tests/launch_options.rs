@@ -239,3 +239,30 @@ fn variables_steer_mpirun_wherever_they_are_set() {
         text(&wrong.stderr)
     );
 }
+
+#[test]
+fn preload_puts_our_library_before_the_linked_one_and_behind_tools() {
+    let prefix = folder("preload");
+    for folder in ["bin", "lib/compat"] {
+        fs::create_dir_all(prefix.join(folder)).unwrap();
+    }
+    let program = prefix.join("bin/mpirun");
+    fs::copy(env!("CARGO_BIN_EXE_mpirun"), &program).unwrap();
+    let script = "echo $LD_PRELOAD; echo $LD_LIBRARY_PATH";
+    let run = || {
+        let variables = [("LD_LIBRARY_PATH", "/there"), ("LD_PRELOAD", "/tool.so")];
+        mpirun_at(&program, &["-preload", "-n", "1", "sh", "-c", script], &variables)
+    };
+    let library = prefix.join("lib/libmpi.so.12");
+    let output = run();
+    assert!(
+        text(&output.stderr).contains("libmpi.so.12") && !output.status.success(),
+        "no library, no job"
+    );
+    // The loader says that this is no library, and goes on.
+    fs::write(&library, "").unwrap();
+    let output = run();
+    let lib = prefix.join("lib");
+    let expected = format!("/tool.so:{}\n{1}:{1}/compat:/there\n", library.display(), lib.display());
+    assert_eq!(text(&output.stdout), expected);
+}

@@ -535,42 +535,6 @@ fn the_ranks_of_the_machine_are_told() {
 }
 
 #[test]
-fn preload_puts_our_library_before_the_linked_one_and_behind_tools() {
-    let prefix = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload");
-    for folder in ["bin", "lib/compat"] {
-        fs::create_dir_all(prefix.join(folder)).unwrap();
-    }
-    let program = prefix.join("bin/mpirun");
-    fs::copy(env!("CARGO_BIN_EXE_mpirun"), &program).unwrap();
-    let show = [
-        "-preload",
-        "-n",
-        "1",
-        "sh",
-        "-c",
-        "echo $LD_PRELOAD; echo $LD_LIBRARY_PATH",
-    ];
-    let library = prefix.join("lib/libmpi.so.12");
-    let _ = fs::remove_file(&library);
-    let output = Command::new(&program).args(show).output().unwrap();
-    assert!(
-        text(&output.stderr).contains("libmpi.so.12") && code(&output) != 0,
-        "no library, no job"
-    );
-    // The loader says that this is no library, and goes on.
-    fs::write(&library, "").unwrap();
-    let output = Command::new(&program)
-        .args(show)
-        .env("LD_LIBRARY_PATH", "/there")
-        .env("LD_PRELOAD", "/tool.so")
-        .output()
-        .unwrap();
-    let lib = prefix.join("lib");
-    let expected = format!("/tool.so:{}\n{1}:{1}/compat:/there\n", library.display(), lib.display());
-    assert_eq!(text(&output.stdout), expected);
-}
-
-#[test]
 fn a_job_ends_where_its_starter_ignores_the_deaths_of_children() {
     // `timeout` would make the signal's disposition the default one.
     let script = format!("trap '' CHLD; exec {} -n 2 true", env!("CARGO_BIN_EXE_mpirun"));
