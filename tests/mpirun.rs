@@ -536,9 +536,10 @@ fn the_ranks_of_the_machine_are_told() {
 
 #[test]
 fn a_job_ends_where_its_starter_ignores_the_deaths_of_children() {
-    // `timeout` would make the signal's disposition the default one.
-    let script = format!("trap '' CHLD; exec {} -n 2 true", env!("CARGO_BIN_EXE_mpirun"));
-    let mut job = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    let mut job = Command::new("env")
+        .args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_mpirun"), "-n", "2", "true"])
+        .spawn()
+        .unwrap();
     let began = Instant::now();
     while job.try_wait().unwrap().is_none() {
         if began.elapsed() > Duration::from_secs(20) {
