@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 enum { BYTES = 1 << 20, COPIES = 60 };
