@@ -17,6 +17,12 @@ pub fn nanoseconds() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Nanoseconds for which the threads of this process have run, together.
+pub fn used() -> u64 {
+    let time = read_of(libc::clock_gettime, libc::CLOCK_PROCESS_CPUTIME_ID);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Resolution of [`seconds`], in seconds.
 pub fn resolution() -> f64 {
     let time = read(libc::clock_getres);
@@ -56,9 +62,15 @@ impl Ticks {
     }
 }
 
-fn read(call: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int) -> libc::timespec {
+type Call = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> libc::c_int;
+
+fn read(call: Call) -> libc::timespec {
+    read_of(call, libc::CLOCK_MONOTONIC)
+}
+
+fn read_of(call: Call, clock: libc::clockid_t) -> libc::timespec {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec to write to.
-    unsafe { call(libc::CLOCK_MONOTONIC, &mut time) };
+    unsafe { call(clock, &mut time) };
     time
 }

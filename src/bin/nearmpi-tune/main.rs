@@ -23,6 +23,7 @@ usage: nearmpi-tune [option]
 
   (none)       measure, print what was chosen, keep it
   --dry-run    measure and print, keep nothing
+  --force      keep it even if other programs have used the CPUs meanwhile
   --show       print what is kept for this hardware
   --forget     remove what is kept for this hardware
   --help       this
@@ -40,6 +41,18 @@ const TIMES: usize = 2;
 /// A way replaces another where it costs less than this much of it.
 const BETTER: f64 = 0.95;
 
+/// Part of the time that the two ranks of a measurement have to run, for it to be believed: alone they have 0.97 and more of it,
+/// beside one program that computes 0.6 on two CPUs.
+const QUIET: f64 = 0.85;
+
+/// When what was measured is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    Never,
+    IfQuiet,
+    Always,
+}
+
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let option = words.next();
@@ -48,8 +61,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let outcome = match option.as_deref() {
-        None => tune(true),
-        Some("--dry-run") => tune(false),
+        None => tune(Keep::IfQuiet),
+        Some("--dry-run") => tune(Keep::Never),
+        Some("--force") => tune(Keep::Always),
         Some("--show") => show(),
         Some("--forget") => forget(),
         Some("--help" | "-h") => say::out(HELP).map(drop),
@@ -91,13 +105,17 @@ fn forget() -> Result<(), String> {
     }
 }
 
-fn tune(keep: bool) -> Result<(), String> {
+fn tune(keep: Keep) -> Result<(), String> {
+    let folder = folder().or_else(|sentence| match keep {
+        Keep::Never => Ok(std::path::PathBuf::new()),
+        _ => Err(sentence),
+    })?;
     let cpus: Vec<usize> = cpu::mask(0).iter().collect();
     if cpu::allowed(0) < 2 || cpus.len() < 2 {
         return Err("needs two CPUs".into());
     }
     let pair = [cpus[0], cpus[1]];
-    let begin = clock::nanoseconds();
+    let (begin, idle) = (clock::nanoseconds(), clock::used());
     say::out(&format!(
         "{}\n\none way, us, message rewritten and read     (untouched)\n{:>9}{:>18}{:>18}{:>18}{:>18}\n",
         tuned::hardware(),
@@ -117,11 +135,31 @@ fn tune(keep: bool) -> Result<(), String> {
     let spent = (clock::nanoseconds() - begin) as f64 * 1e-9;
     let mut text = format!("\nchosen in {spent:.1} s:\n");
     text.extend(chosen.iter().map(|(name, value)| format!("{name}={value}\n")));
-    if keep {
-        let file = tuned::write(&folder()?, &format!("nearmpi-tune on {}", tuned::hardware()), &chosen);
-        text += &format!("kept in {}\n", file.map_err(|error| error.to_string())?.display());
+    let others = others((clock::used() - idle) as f64 * 1e-9, spent);
+    let keeps = keep == Keep::Always || keep == Keep::IfQuiet && others.is_none();
+    if keeps {
+        let file = tuned::write(&folder, &format!("nearmpi-tune on {}", tuned::hardware()), &chosen)
+            .map_err(|error| format!("cannot keep it in {}: {error}", folder.display()))?;
+        text += &format!("kept in {}\n", file.display());
     }
-    say::out(&text).map(drop)
+    say::out(&text)?;
+    match others {
+        Some(others) if keep == Keep::IfQuiet => Err(format!("{others}: nothing is kept (--force keeps it)")),
+        Some(others) => {
+            say::aside(&format!("nearmpi-tune: {others}"));
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+/// A sentence if the ranks, two of which measure at any time, ran for too little of the time `spent`, in seconds both.
+fn others(ran: f64, spent: f64) -> Option<String> {
+    let share = 1.0 - ran / (2.0 * spent);
+    (share > 1.0 - QUIET).then(|| {
+        let share = 100.0 * share;
+        format!("other programs were on the CPUs of the measuring ranks for {share:.0} % of the time")
+    })
 }
 
 /// Microseconds one way: rewritten, untouched.
@@ -296,6 +334,14 @@ mod tests {
         assert_eq!(value(&chosen, "NEARMPI_ONE_COPY_MIN"), 1 << 18);
         // Sending at once is better up to there, but the receiver may have to keep it: not above 256 KiB, four times this.
         assert_eq!(value(&chosen, "NEARMPI_OFFER_MIN"), 1 << 16);
+    }
+
+    #[test]
+    fn what_a_busy_machine_has_measured_is_not_believed() {
+        assert_eq!(others(1.84, 0.94), None);
+        assert_eq!(others(20.0, 2.0), None, "more than two ranks");
+        let said = others(2.09, 1.77).unwrap();
+        assert!(said.ends_with("for 41 % of the time"), "{said}");
     }
 
     #[test]
