@@ -266,3 +266,16 @@ fn preload_puts_our_library_before_the_linked_one_and_behind_tools() {
     let expected = format!("/tool.so:{}\n{1}:{1}/compat:/there\n", library.display(), lib.display());
     assert_eq!(text(&output.stdout), expected);
 }
+
+#[test]
+fn limits_that_keep_a_job_from_starting_are_named() {
+    for (limit, kib) in [("-v", "200000"), ("-f", "65536")] {
+        let script = format!("ulimit {limit} {kib}; exec {} -n 64 true", env!("CARGO_BIN_EXE_mpirun"));
+        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(
+            !output.status.success() && said.contains(&format!("(ulimit {limit}")),
+            "{said}"
+        );
+    }
+}

@@ -48,24 +48,31 @@ pub fn create(len: usize) -> io::Result<OwnedFd> {
 
 /// A file that is longer than allowed is no error but a signal, which kills.
 fn may_be_long(len: usize) -> io::Result<()> {
-    // SAFETY: rlimit is plain data, and the kernel writes one of them.
-    let longest = unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        match libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) {
-            0 => limit.rlim_cur,
-            _ => libc::RLIM_INFINITY,
-        }
-    };
-    match len as u64 > longest {
-        true => Err(io::Error::from_raw_os_error(libc::EFBIG)),
-        false => Ok(()),
+    match limit(libc::RLIMIT_FSIZE).filter(|&longest| len as u64 > longest) {
+        Some(longest) => Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!(
+                "{len} bytes, few of which are used, are more than the {longest} that a file may have here (ulimit -f)"
+            ),
+        )),
+        None => Ok(()),
     }
+}
+
+/// What this process may have of `resource`, if that is limited.
+fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+    // SAFETY: rlimit is plain data, and the kernel writes one of them.
+    let (known, limit) = unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        (libc::getrlimit(resource, &mut limit) == 0, limit.rlim_cur)
+    };
+    Some(limit).filter(|&limit| known && limit != libc::RLIM_INFINITY)
 }
 
 /// Makes the file behind `fd` `len` bytes long, which it is not yet; they read as zero.
 ///
 /// # Errors
-/// What the kernel says; `EFBIG` when the process may not have files of that length.
+/// What the kernel says; `FileTooLarge` when the process may not have files of that length.
 pub fn extend(fd: BorrowedFd<'_>, len: usize) -> io::Result<()> {
     may_be_long(len)?;
     File::from(fd.try_clone_to_owned()?).set_len(len as u64)
@@ -265,7 +272,17 @@ impl Mapping {
         // SAFETY: the kernel chooses a free range, or `at` is one of ours that nobody uses.
         let base = unsafe { libc::mmap(at.cast(), len, access, flags, fd, offset as libc::off_t) };
         if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+            let error = io::Error::last_os_error();
+            return Err(match limit(libc::RLIMIT_AS) {
+                Some(most) if error.kind() == io::ErrorKind::OutOfMemory => io::Error::new(
+                    error.kind(),
+                    format!(
+                        "{len} bytes more than the address space may have here (ulimit -v {})",
+                        most >> 10
+                    ),
+                ),
+                _ => error,
+            });
         }
         Ok(Mapping { base: base.cast(), len })
     }
