@@ -20,8 +20,9 @@ int main(int argc, char **argv)
     int file = memfd_create("the program's", 0);
     fill(block, BYTES, my_rank);
     CHECK(file >= 0 && write(file, block, BYTES) == BYTES && ftruncate(file, 8L << 40) == 0, "no file of its own");
+    int last = file;
     for (int i = 0; i < COPIES; i++)
-        CHECK(dup(file) >= 0, "no copy");
+        CHECK((last = dup(file)) >= 0, "no copy");
 
     unsigned char *memory = NULL;
     MPI_Win window;
@@ -42,5 +43,11 @@ int main(int argc, char **argv)
     CHECK(pread(file, seen, BYTES, 0) == BYTES, "the file cannot be read");
     CHECK_BYTES(seen, BYTES, my_rank);
     CHECK(about.st_blocks <= 2 * BYTES / 512, "the file holds %lld blocks", (long long)about.st_blocks);
-    return finish();
+    finish();
+    for (int number = file; number <= last; number++)
+        if (fcntl(number, F_GETFD) < 0) {
+            fprintf(stderr, "rank %d: descriptor %d, the program's own, is closed\n", my_rank, number);
+            return 1;
+        }
+    return 0;
 }

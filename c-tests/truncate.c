@@ -105,6 +105,39 @@ static void within_a_value(void)
     OK(MPI_Type_free(&spread));
 }
 
+/* What Request_get_status finds goes to the communicator's error handler, though MPI_COMM_WORLD's would end the job; of several
+ * the statuses say which. */
+static void looked_at(void)
+{
+    int value[2] = {-1, -1}, send[2] = {1, 2}, over = 0, said = MPI_SUCCESS, class;
+    MPI_Request requests[2];
+    MPI_Status statuses[2];
+    MPI_Comm comm;
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    OK(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
+    if (my_rank == 1)
+        for (int i = 0; i < 2; i++)
+            OK(MPI_Send(send, 2 - i, MPI_INT, 0, i, comm));
+    if (my_rank == 0) {
+        for (int i = 0; i < 2; i++)
+            OK(MPI_Irecv(&value[i], 1, MPI_INT, 1, i, comm, &requests[i]));
+        while (!over)
+            said = MPI_Request_get_status(requests[0], &over, MPI_STATUS_IGNORE);
+        FAILS(MPI_ERR_TRUNCATE, said);
+        for (over = 0; !over;)
+            said = MPI_Request_get_status_all(2, requests, &over, statuses);
+        FAILS(MPI_ERR_IN_STATUS, said);
+        for (int i = 0; i < 2; i++) {
+            OK(MPI_Error_class(statuses[i].MPI_ERROR, &class));
+            CHECK(class == (i ? MPI_SUCCESS : MPI_ERR_TRUNCATE), "status %d says class %d", i, class);
+        }
+        FAILS(MPI_ERR_IN_STATUS, MPI_Waitall(2, requests, statuses));
+    }
+    OK(MPI_Comm_free(&comm));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
@@ -116,7 +149,9 @@ int main(int argc, char **argv)
             one(sizes[i], sizes[i] - 1, late, tag++);
         }
     in_a_list();
-    if (argc > 1)
+    if (argc > 1) {
         within_a_value();
+        looked_at();
+    }
     return finish();
 }

@@ -18,10 +18,13 @@ use crate::mpi::status::Status;
 use std::ffi::c_int;
 use std::rc::Rc;
 
+/// An error, and the communicator that it happened on.
+pub(super) type Failed = (Error, Option<Rc<Comm>>);
+
 /// Runs `body`; its error goes to the handler of the communicator that comes with it.
-fn on_requests(
+pub(super) fn on_requests(
     name: &'static str,
-    body: impl FnOnce(&mut Hold) -> std::result::Result<(), (Error, Option<Rc<Comm>>)>,
+    body: impl FnOnce(&mut Hold) -> std::result::Result<(), Failed>,
 ) -> c_int {
     let world = world(name);
     let _call = world.calling(name);
@@ -40,8 +43,14 @@ fn on_requests(
 }
 
 /// An error without a communicator.
-fn plain(error: Error) -> (Error, Option<Rc<Comm>>) {
+pub(super) fn plain(error: Error) -> Failed {
     (error, None)
+}
+
+/// What a call on several requests fails with when one of them has failed so.
+pub(super) fn in_status((error, comm): Failed) -> Failed {
+    let text = format!("an operation failed; its status says which: {}", error.text());
+    (Error::new(Class::InStatus, text), comm)
 }
 
 /// What the request at `index` of an array names.
@@ -155,7 +164,7 @@ fn finish_all(
     places: std::ops::Range<usize>,
     which: impl Fn(usize) -> usize,
     statuses: *mut MPI_Status,
-) -> std::result::Result<(), (Error, Option<Rc<Comm>>)> {
+) -> std::result::Result<(), Failed> {
     let mut failed = None;
     for place in places {
         let handle = &mut handles[which(place)];
@@ -167,8 +176,7 @@ fn finish_all(
         }
         let ended = Named::of(*handle).finish(hold, handle);
         if let (Some(error), None) = (&ended.error, &failed) {
-            let text = format!("an operation failed; its status says which: {}", error.text());
-            failed = Some((Error::new(Class::InStatus, text), ended.comm.clone()));
+            failed = Some(in_status((error.clone(), ended.comm.clone())));
         }
         let code = ended
             .error
@@ -214,11 +222,7 @@ pub unsafe extern "C" fn MPI_Wait(request: *mut MPI_Request, status: *mut MPI_St
     })
 }
 
-fn finish_one(
-    hold: &mut Hold,
-    handle: &mut MPI_Request,
-    status: *mut MPI_Status,
-) -> std::result::Result<(), (Error, Option<Rc<Comm>>)> {
+fn finish_one(hold: &mut Hold, handle: &mut MPI_Request, status: *mut MPI_Status) -> std::result::Result<(), Failed> {
     if let Some(stored) = finish_simple(hold, handle, |ended| store_status(status, ended)) {
         return stored.map_err(plain);
     }
@@ -336,7 +340,7 @@ fn finish_any(
     found: Option<usize>,
     index: *mut c_int,
     status: *mut MPI_Status,
-) -> std::result::Result<(), (Error, Option<Rc<Comm>>)> {
+) -> std::result::Result<(), Failed> {
     let Some(at) = found else {
         return store(index, "index", MPI_UNDEFINED).map_err(plain);
     };
@@ -399,7 +403,7 @@ fn finish_some(
     outcount: *mut c_int,
     indices: *mut c_int,
     statuses: *mut MPI_Status,
-) -> std::result::Result<(), (Error, Option<Rc<Comm>>)> {
+) -> std::result::Result<(), Failed> {
     let over = store_over(hold, handles, first, outcount, indices).map_err(plain)?;
     finish_all(hold, handles, 0..over.len(), |place| over[place] as usize, statuses)
 }

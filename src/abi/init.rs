@@ -179,22 +179,9 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     // Where we make the segment ourselves, the launcher's own mask says which CPUs the job has: a
     // launcher may have bound this rank to one of them.
     let create = |ranks| segment::create(ranks, cpu::allowed(descriptor::parent()) as u32);
-    let attach = |member: &Membership| {
-        Segment::attach(member.segment.as_fd()).map_err(|error| format!("the job's memory: {error}"))
-    };
-    let mut member = bootstrap::join(create)?;
-    let mut segment = attach(&member)?;
+    let (mut member, mut segment) = enter(bootstrap::join(create)?)?;
     if is_taken(&segment, member.first + member.rank)? {
-        member = bootstrap::alone(create)?;
-        segment = attach(&member)?;
-    }
-    let size = match (member.first, segment.birth(member.first)) {
-        (0, _) => segment.ranks(),
-        (first, Some(birth)) if birth.first == first => birth.count,
-        (first, _) => return Err(format!("the job's memory has no ranks that begin with {first}")),
-    };
-    if size != member.size {
-        return Err(format!("the job's memory is for {size} ranks, not {}", member.size));
+        (member, segment) = enter(bootstrap::alone(create)?)?;
     }
     let rank = member.first + member.rank;
     settle(&segment, rank, &mut settings)?;
@@ -232,19 +219,33 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     Ok(World::new(state, multiple))
 }
 
-/// Whether another process is rank `rank`, which has started this one: it has a job of its own then, whatever the environment
-/// it has inherited says.
+/// The job's memory, which must be that of a job with such a member.
+fn enter(member: Membership) -> std::result::Result<(Membership, Segment), String> {
+    let segment = Segment::attach(member.segment.as_fd()).map_err(|error| format!("the job's memory: {error}"))?;
+    let size = match (member.first, segment.birth(member.first)) {
+        (0, _) => segment.ranks(),
+        (first, Some(birth)) if birth.first == first => birth.count,
+        (first, _) => return Err(format!("the job's memory has no ranks that begin with {first}")),
+    };
+    match size == member.size {
+        true => Ok((member, segment)),
+        false => Err(format!("the job's memory is for {size} ranks, not {}", member.size)),
+    }
+}
+
+/// Whether rank `rank` is a process that has started this one, by itself or by others: this one has a job of its own then, whatever
+/// the environment that it has inherited says.
 ///
 /// # Errors
-/// A sentence: the rank has been in MPI before, as this process or as one that is gone.
+/// A sentence: the rank is another process, or has been one that is gone, or this one before exec(2).
 fn is_taken(segment: &Segment, rank: u32) -> std::result::Result<bool, String> {
     let (life, pid) = (segment.life(rank), segment.rank(rank).pid.load(Ordering::Relaxed));
     match life {
         Life::Absent => Ok(false),
-        Life::Attached if pid != std::process::id() && process::is_alive(pid as i32) => Ok(true),
+        Life::Attached if process::is_ancestor(pid as i32) => Ok(true),
         _ => Err(format!(
-            "rank {rank} of this job has been in MPI already, as process {pid}: a process that has called MPI_Init neither \
-             starts another MPI program in its place nor hands its rank on; start another job with mpirun"
+            "rank {rank} of this job has been in MPI already, as process {pid}: of what was started as one rank, one program \
+             can use MPI, and once; start another job with mpirun"
         )),
     }
 }

@@ -5,9 +5,10 @@
 //! (§3.9) and cancelling (§3.8.4).
 #![allow(unsafe_code)]
 
-use super::completion::{poll, poll_all, poll_any, store_nth, store_over};
+use super::completion::{Failed, in_status, on_requests, plain, poll, poll_all, poll_any, store_nth, store_over};
 use super::constants::*;
 use super::edge::*;
+use super::errhandler::errors;
 use super::handle::KEY_MASK;
 use super::status::store_status;
 use super::types::*;
@@ -160,24 +161,52 @@ pub unsafe extern "C" fn MPI_Request_get_status(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    on_world("MPI_Request_get_status", |hold| {
-        let named = named(hold, request)?;
-        let over = poll(hold, |hold| named.is_over(hold))?;
-        store(flag, "flag", over as c_int)?;
-        if !over {
-            return Ok(());
+    on_requests("MPI_Request_get_status", |hold| {
+        let named = named(hold, request).map_err(plain)?;
+        let over = poll(hold, |hold| named.is_over(hold)).map_err(plain)?;
+        store(flag, "flag", over as c_int).map_err(plain)?;
+        match over {
+            true => look_at(hold, named, status),
+            false => Ok(()),
         }
-        let (seen, asked) = look(hold, named);
-        store_status(status, &seen)?;
-        asked
     })
 }
 
-fn look(hold: &mut Hold, named: Named) -> (Status, Result<()>) {
-    match named {
-        Named::Key(key) => request::inspect(hold, key),
-        _ => (Status::EMPTY, Ok(())),
+/// Stores how an operation ended that is over.
+fn look_at(hold: &mut Hold, named: Named, status: *mut MPI_Status) -> std::result::Result<(), Failed> {
+    let (seen, ended) = look(hold, named);
+    store_status(status, &seen).map_err(plain)?;
+    ended
+}
+
+fn look(hold: &mut Hold, named: Named) -> (Status, std::result::Result<(), Failed>) {
+    let Named::Key(key) = named else {
+        return (Status::EMPTY, Ok(()));
+    };
+    let comm = hold.requests.get(key).and_then(|request| request.comm.clone());
+    let (status, ended) = request::inspect(hold, key);
+    (status, ended.map_err(|error| (error, comm)))
+}
+
+/// Stores how operations ended that are over, in a row.
+fn look_at_all(
+    hold: &mut Hold,
+    handles: impl Iterator<Item = MPI_Request>,
+    statuses: *mut MPI_Status,
+) -> std::result::Result<(), Failed> {
+    let mut failed = None;
+    for (place, handle) in handles.enumerate() {
+        let (seen, ended) = look(hold, Named::of(handle));
+        let code = match &ended {
+            Ok(()) => MPI_SUCCESS,
+            Err((error, _)) => errors().remember(error),
+        };
+        store_nth(statuses, place, &seen, code).map_err(plain)?;
+        if let Err(ended) = ended {
+            failed.get_or_insert(in_status(ended));
+        }
     }
+    failed.map_or(Ok(()), Err)
 }
 
 /// How all operations ended, if all are over. MPI-4.1 §3.7.6.
@@ -189,16 +218,14 @@ pub unsafe extern "C" fn MPI_Request_get_status_all(
     flag: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    on_world("MPI_Request_get_status_all", |hold| {
-        let handles = slice(array_of_requests, self::count(count, "count")?, "array_of_requests")?;
-        let over = poll_all(hold, handles)?;
-        store(flag, "flag", over as c_int)?;
-        for (index, &handle) in handles.iter().enumerate().filter(|_| over) {
-            let (seen, asked) = look(hold, Named::of(handle));
-            store_nth(array_of_statuses, index, &seen, MPI_SUCCESS)?;
-            asked?;
+    on_requests("MPI_Request_get_status_all", |hold| {
+        let handles = handles_of(count, array_of_requests).map_err(plain)?;
+        let over = poll_all(hold, handles).map_err(plain)?;
+        store(flag, "flag", over as c_int).map_err(plain)?;
+        match over {
+            true => look_at_all(hold, handles.iter().copied(), array_of_statuses),
+            false => Ok(()),
         }
-        Ok(())
     })
 }
 
@@ -212,19 +239,20 @@ pub unsafe extern "C" fn MPI_Request_get_status_any(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    on_world("MPI_Request_get_status_any", |hold| {
-        let handles = slice(array_of_requests, self::count(count, "count")?, "array_of_requests")?;
-        let Some(found) = poll_any(hold, handles)? else {
-            store(flag, "flag", 1)?;
-            store(index, "index", MPI_UNDEFINED)?;
-            return store_status(status, &Status::EMPTY);
+    on_requests("MPI_Request_get_status_any", |hold| {
+        let handles = handles_of(count, array_of_requests).map_err(plain)?;
+        let found = poll_any(hold, handles).map_err(plain)?;
+        let (over, at) = match found {
+            None => (true, None),
+            Some(found) => (found.is_some(), found),
         };
-        store(flag, "flag", found.is_some() as c_int)?;
-        store(index, "index", found.map_or(MPI_UNDEFINED, |at| at as c_int))?;
-        let Some(at) = found else { return Ok(()) };
-        let (seen, asked) = look(hold, Named::of(handles[at]));
-        store_status(status, &seen)?;
-        asked
+        store(flag, "flag", over as c_int).map_err(plain)?;
+        store(index, "index", at.map_or(MPI_UNDEFINED, |at| at as c_int)).map_err(plain)?;
+        match at {
+            Some(at) => look_at(hold, Named::of(handles[at]), status),
+            None if over => store_status(status, &Status::EMPTY).map_err(plain),
+            None => Ok(()),
+        }
     })
 }
 
@@ -238,17 +266,17 @@ pub unsafe extern "C" fn MPI_Request_get_status_some(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    on_world("MPI_Request_get_status_some", |hold| {
-        let handles = slice(array_of_requests, self::count(incount, "incount")?, "array_of_requests")?;
-        let first = poll_any(hold, handles)?;
-        let over = store_over(hold, handles, first, outcount, array_of_indices)?;
-        for (at, &index) in over.iter().enumerate() {
-            let (seen, asked) = look(hold, Named::of(handles[index as usize]));
-            store_nth(array_of_statuses, at, &seen, MPI_SUCCESS)?;
-            asked?;
-        }
-        Ok(())
+    on_requests("MPI_Request_get_status_some", |hold| {
+        let handles = handles_of(incount, array_of_requests).map_err(plain)?;
+        let first = poll_any(hold, handles).map_err(plain)?;
+        let over = store_over(hold, handles, first, outcount, array_of_indices).map_err(plain)?;
+        let over = over.iter().map(|&index| handles[index as usize]);
+        look_at_all(hold, over, array_of_statuses)
     })
+}
+
+fn handles_of<'a>(count: c_int, array_of_requests: *const MPI_Request) -> Result<&'a [MPI_Request]> {
+    slice(array_of_requests, self::count(count, "count")?, "array_of_requests")
 }
 
 /// Frees a request; its operation goes on. MPI-4.1 §3.7.3.

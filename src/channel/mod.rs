@@ -374,6 +374,17 @@ impl<B: Bytes> Channel<B> {
         self.step(from, part.outside());
     }
 
+    /// Whether [`Channel::poll`] would find nothing to do, which it takes ten times as long to find out itself.
+    #[inline]
+    pub fn is_quiet(&mut self) -> bool {
+        let is_quiet = self.sent.is_empty()
+            && self.waiting.is_empty()
+            && self.joints.is_empty()
+            && self.rings.iter().all(Consumer::is_quiet);
+        self.counters.sweeps += u64::from(is_quiet);
+        is_quiet
+    }
+
     fn poll_others(&mut self) -> Result<Option<Arrival>, Fault> {
         if let Some(ticket) = self.sent.pop_front() {
             return Ok(Some(Arrival::Sent(ticket)));

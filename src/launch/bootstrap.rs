@@ -9,7 +9,7 @@ use super::handover::{Host, fetch};
 use super::pmi::{on_one_host, shorten};
 use crate::shm::layout::MAX_RANKS;
 use crate::sys::cvar::secure;
-use crate::sys::descriptor::{inherited, is_closed, is_memory_file, parent};
+use crate::sys::descriptor::{Lasting, inherited, is_closed, is_memory_file, parent};
 use std::fs::File;
 use std::io;
 use std::net::TcpStream;
@@ -44,7 +44,7 @@ pub struct Control(Way);
 
 enum Way {
     Alone,
-    Mpirun(Option<OwnedFd>),
+    Mpirun(Option<Lasting>),
     Pmi(Client),
 }
 
@@ -59,7 +59,10 @@ impl Control {
         // A launcher that is gone has taken the job with it: nothing is left to tell.
         let _ = match &self.0 {
             Way::Alone | Way::Mpirun(None) => Ok(()),
-            Way::Mpirun(Some(socket)) => tell(socket, &format!("cmd=abort exitcode={code}")),
+            Way::Mpirun(Some(socket)) => match socket.get() {
+                Some(socket) => tell(&socket, &format!("cmd=abort exitcode={code}")),
+                None => Ok(()),
+            },
             Way::Pmi(client) => client.abort(code),
         };
     }
@@ -69,7 +72,7 @@ impl Control {
     pub fn launcher_is_gone(&self) -> bool {
         match &self.0 {
             Way::Alone | Way::Mpirun(None) => false,
-            Way::Mpirun(Some(socket)) => is_closed(socket.as_fd()),
+            Way::Mpirun(Some(socket)) => socket.get().is_some_and(is_closed),
             Way::Pmi(client) => client.is_closed(),
         }
     }
@@ -271,7 +274,7 @@ fn join_mpirun(env: Lookup, rank: u32, size: u32, memory: i32, socket: Option<i3
             "mpirun's memory file NEARMPI_FD={memory} is not open in this process: does a wrapper close descriptors?"
         )
     })?;
-    let socket = socket.and_then(|_| inherited("PMI_FD").ok());
+    let socket = socket.and_then(|_| Lasting::new(inherited("PMI_FD").ok()?).ok());
     let small = |name| Ok::<_, String>(number(env, name)?.and_then(|n| i32::try_from(n).ok()));
     Ok(Membership {
         rank,

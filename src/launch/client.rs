@@ -170,7 +170,7 @@ impl Client {
 ///
 /// # Errors
 /// A launcher that is gone.
-pub(super) fn tell(socket: &OwnedFd, line: &str) -> Result<(), String> {
+pub(super) fn tell(socket: &impl AsFd, line: &str) -> Result<(), String> {
     send_all(socket.as_fd(), format!("{line}\n").as_bytes())
         .map_err(|e| format!("cannot write to the launcher's PMI connection: {e}"))
 }

@@ -46,7 +46,8 @@ impl State {
             return;
         };
         let half = segment.home_len() / 2 / PAGE * PAGE;
-        let (Some(home), Some(offset)) = (self.engine.channel.home(), self.zone.take(half)) else {
+        let home = self.engine.channel.home();
+        let Some((home, offset)) = home.and_then(|home| Some((home, self.zone.take(half)?))) else {
             return;
         };
         // SAFETY: the home stays mapped, and the zone does not deal out again what it has.

@@ -548,6 +548,12 @@ impl Consumer {
         (self.tail, self.byte_tail)
     }
 
+    /// Whether no record has come, and the writer knows of all that was consumed.
+    #[inline(always)]
+    pub fn is_quiet(&self) -> bool {
+        (self.slots_returned, self.bytes_returned) == (self.tail, self.byte_tail) && self.peek().is_none()
+    }
+
     /// Tells the writer now what has been consumed; whether there was anything to tell.
     #[inline]
     pub fn return_credit(&mut self) -> bool {

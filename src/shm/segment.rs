@@ -14,13 +14,14 @@ use super::layout::{CONTEXTS, ENTRIES, KEPT, Layout, MAX_RANKS, PAGE};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::waiting::Waiting;
 use super::zone;
+use crate::sys::descriptor::Lasting;
 use crate::sys::futex;
 use crate::sys::growing::Growing;
 use crate::sys::memory::{self, Mapping};
 use crate::sys::pages;
 use std::io;
 use std::ops::{Deref, Range};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 mod accord;
@@ -154,8 +155,8 @@ pub struct Segment {
     annexes: Growing<annex::Annex>,
     /// Ranks in all of that.
     known: AtomicU32,
-    /// The file, for what is mapped on demand, and which it is; none where ranks are threads.
-    file: Option<(OwnedFd, (u64, u64))>,
+    /// The file, for what is mapped on demand; none where ranks are threads.
+    file: Option<Lasting>,
     /// Bytes in each rank's zone.
     zone: usize,
 }
@@ -239,7 +240,7 @@ impl Segment {
             return Err(wrong("length"));
         };
         let segment = Segment {
-            file: Some((fd.try_clone_to_owned()?, memory::identity(fd)?)),
+            file: Some(Lasting::new(fd.try_clone_to_owned()?)?),
             zone: zone / ranks as usize,
             ..Segment::over(Mapping::shared(fd, layout.len)?, layout)
         };
@@ -280,22 +281,17 @@ impl Segment {
     /// `Unsupported` where ranks are threads; `NotFound` when the program has closed its descriptor, the number of which may be
     /// some other file's by now.
     fn file(&self) -> io::Result<BorrowedFd<'_>> {
-        let Some((file, identity)) = &self.file else {
+        let Some(file) = &self.file else {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "the job's memory is no file",
             ));
         };
-        match memory::identity(file.as_fd()) {
-            Ok(found) if found == *identity => Ok(file.as_fd()),
-            _ => Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                format!(
-                    "the program has closed descriptor {}, which was that of the job's memory",
-                    file.as_raw_fd()
-                ),
-            )),
-        }
+        file.get().ok_or_else(|| {
+            let number = file.number();
+            let text = format!("the program has closed descriptor {number}, which was that of the job's memory");
+            io::Error::new(io::ErrorKind::NotFound, text)
+        })
     }
 
     /// Number of ranks that the job began with.

@@ -7,8 +7,8 @@
 #![allow(unsafe_code)]
 
 use std::io::{self, Error, ErrorKind};
-use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::mem::{ManuallyDrop, size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// Takes over the descriptor whose number the launcher left in environment variable `variable`, and marks
@@ -161,6 +161,57 @@ pub fn effective_user() -> u32 {
 pub fn parent() -> i32 {
     // SAFETY: no arguments, cannot fail.
     unsafe { libc::getppid() }
+}
+
+/// A descriptor in a process whose program may close it unasked, and open something of its own under the number.
+#[derive(Debug)]
+pub struct Lasting {
+    fd: ManuallyDrop<OwnedFd>,
+    /// Device and number of what is open there.
+    identity: (u64, u64),
+}
+
+impl Lasting {
+    /// Keeps `fd`.
+    ///
+    /// # Errors
+    /// What fstat(2) says.
+    pub fn new(fd: OwnedFd) -> io::Result<Lasting> {
+        Ok(Lasting {
+            identity: identity(fd.as_fd())?,
+            fd: ManuallyDrop::new(fd),
+        })
+    }
+
+    /// The descriptor, if it is what it was. Cost: one system call.
+    pub fn get(&self) -> Option<BorrowedFd<'_>> {
+        let is_same = identity(self.fd.as_fd()).is_ok_and(|found| found == self.identity);
+        is_same.then(|| self.fd.as_fd())
+    }
+
+    /// Its number.
+    pub fn number(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl Drop for Lasting {
+    fn drop(&mut self) {
+        if self.get().is_some() {
+            // SAFETY: dropped once, here, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.fd) };
+        }
+    }
+}
+
+fn identity(fd: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    // SAFETY: plain data that the call fills in.
+    let mut about: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    match unsafe { libc::fstat(fd.as_raw_fd(), &mut about) } {
+        0 => Ok((about.st_dev, about.st_ino)),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Room for one descriptor in a control message, aligned as its header.

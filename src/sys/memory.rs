@@ -88,17 +88,6 @@ pub fn is_made_at_once() -> bool {
     unsafe { libc::mincore(page.base().cast(), PAGE, &mut made) == 0 && made & 1 == 1 }
 }
 
-/// What tells the file behind `fd` from all others while it lasts: its device and its number there.
-pub fn identity(fd: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
-    // SAFETY: plain data that the call fills in.
-    let mut about: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    match unsafe { libc::fstat(fd.as_raw_fd(), &mut about) } {
-        0 => Ok((about.st_dev, about.st_ino)),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Length of the file behind `fd`, in bytes.
 pub fn len(fd: BorrowedFd<'_>) -> io::Result<usize> {
     let file = File::from(fd.try_clone_to_owned()?);

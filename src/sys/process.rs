@@ -2,10 +2,25 @@
 
 /// Whether there is such a process, and it has not ended. Cost: opens a file.
 pub fn is_alive(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state stands behind the name, which may hold anything.
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    let state = state_and_parent(pid).map(|(state, _)| state);
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Whether `pid` has started this process, or a process that has. Cost: opens a file for each generation.
+pub fn is_ancestor(pid: i32) -> bool {
+    let mut parent = super::descriptor::parent();
+    while parent > 1 && parent != pid {
+        parent = state_and_parent(parent).map_or(0, |(_, parent)| parent);
+    }
+    parent > 1
+}
+
+fn state_and_parent(pid: i32) -> Option<(char, i32)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // They stand behind the name, which may hold anything.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut words = rest.split(' ');
+    Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
 }
 
 /// Whether valgrind checks this process's use of memory: it does not see what other processes write there.
@@ -16,6 +31,12 @@ pub fn is_checked() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_started_this_process_is_its_ancestor() {
+        assert!(is_ancestor(crate::sys::descriptor::parent()));
+        assert!(!is_ancestor(std::process::id() as i32) && !is_ancestor(0));
+    }
 
     #[test]
     fn a_process_lives_until_it_ends_whether_it_is_reaped_or_not() {

@@ -331,8 +331,8 @@ impl Common<'_> {
         env.extend(given.map(|(name, value)| (name.into(), value.into())));
         for (name, value) in &self.preload {
             let joined = match env.get(OsStr::new(name)).filter(|old| !old.is_empty()) {
-                // Tools that stand between the program and MPI (MPI-4.1 §15.2), and what must be first, as AddressSanitizer.
-                Some(old) if *name == "LD_PRELOAD" => [old, OsStr::new(value)].join(OsStr::new(":")),
+                // Tools stand between the program and MPI (MPI-4.1 §15.2), another MPI does not.
+                Some(old) if is_mpi(value.as_ref()) && !is_mpi(old) => [old, OsStr::new(value)].join(OsStr::new(":")),
                 Some(old) => [OsStr::new(value), old].join(OsStr::new(":")),
                 None => value.into(),
             };
@@ -359,6 +359,13 @@ impl Common<'_> {
         set("MPI_LOCALNRANKS", self.size.to_string());
         env
     }
+}
+
+/// Whether a list of libraries has an MPI library.
+fn is_mpi(list: &OsStr) -> bool {
+    list.to_string_lossy()
+        .split([':', ' '])
+        .any(|file| file.rsplit('/').next().is_some_and(|name| name.starts_with("libmpi")))
 }
 
 /// Where the program is: in the first folder of `-path` that has it, seen from here or else from the program's own

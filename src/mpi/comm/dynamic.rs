@@ -6,8 +6,7 @@
 //! join their groups by [`inter::create`] from there:
 //!
 //! - Who is started finds the bridge in the annex ([`crate::shm::segment::annex`]).
-//! - A *port* is a context too, on which who connects says which bridge it has claimed. It waits there to be let in, and
-//!   revokes the bridge if it waits no more.
+//! - A *port* is a context too, on which who connects says which bridge it has claimed; there it waits to be let in.
 //!
 //! Jobs that were started apart share no memory and cannot be joined.
 
@@ -21,6 +20,7 @@ use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::group::Group;
 use crate::mpi::pt2pt;
 use crate::mpi::request;
+use crate::mpi::sleep::Awaited;
 use crate::mpi::status::ANY_SOURCE;
 use crate::mpi::world::{Hold, State};
 use crate::shm::segment::annex::{Birth, Outcome, Side};
@@ -251,26 +251,33 @@ pub fn close_port(hold: &mut Hold, name: &str) -> Result<()> {
         fail!(Port, "this process has no port {name:?} open");
     };
     let port = hold.ports.remove(at);
+    // Other threads that accept there give up.
+    hold.wake_threads();
     hold.meet_all()?;
-    while hold.progress(None)? {}
-    let comm = hold.bridge(port.context.number());
-    let mut drained = Ok(());
-    while drained.is_ok() {
-        let mut knock = [0; KNOCK];
-        let heard = receive_now(hold, &comm, ANY_SOURCE, KNOCKS, &mut knock, |_| Ok(true));
-        drained = match heard {
-            Ok(None) => break,
-            Ok(Some(_)) => {
-                if let Some(bridge) = knocked(hold, knock) {
-                    hold.engine.channel.segment().revoke(bridge.context.number());
-                }
-                Ok(())
-            }
-            Err(error) => Err(error),
-        };
+    for _ in 0..SWEEPS {
+        if !hold.progress(None)? {
+            break;
+        }
     }
-    lend_back(&comm);
+    let at_port = hold.bridge(port.context.number());
+    let drained = loop {
+        match turn_away(hold, &at_port) {
+            Ok(true) => {}
+            Ok(false) => break Ok(()),
+            Err(error) if error.class() == Class::ProcFailed => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    lend_back(&at_port);
     drained
+}
+
+/// Turns away one of those who have knocked; whether there was one.
+fn turn_away(hold: &mut Hold, at_port: &Rc<Comm>) -> Result<bool> {
+    match receive_unless(hold, at_port, ANY_SOURCE, KNOCKS, false, |_| true)? {
+        Some((number, who)) => answer(hold, number, who, false).map(|_| true),
+        None => Ok(false),
+    }
 }
 
 /// The rank that opened a port, the port's context, and which life that is in.
@@ -335,82 +342,97 @@ pub fn meet(
     join(hold, comm, root, remote)
 }
 
-/// Tags of connecting: who knocks says which bridge it has claimed, in which life; on the bridge, the other lets it in, and it
-/// comes. Who has lost patience revokes the bridge instead.
-const KNOCKS: i32 = 0;
-const LETS_IN: i32 = 1;
-const COMES: i32 = 2;
-/// Bytes of a knock.
-const KNOCK: usize = 8;
+/// Tags of connecting, above those of [`inter::create`] and of collective operations. Who connects claims a bridge and knocks at the
+/// port with its number; the owner says there whether it lets it in, and hears whether it comes: it does not once it has lost
+/// patience. Each lets go of the bridge when it has heard the other, so that no message is left on it.
+const KNOCKS: i32 = i32::MAX;
+const LETS_IN: i32 = i32::MAX - 1;
+const COMES: i32 = i32::MAX - 2;
 
-fn knock(segment: &Segment, bridge: u16) -> [u8; KNOCK] {
-    let life = segment.fate(bridge).life();
-    (u64::from(life) << 16 | u64::from(bridge)).to_ne_bytes()
-}
+/// Steps that closing a port makes, to hear who has knocked by then, whatever else comes.
+const SWEEPS: usize = 64;
 
-/// The bridge that somebody has claimed who knocked, unless that is over.
-fn knocked(state: &State, knock: [u8; KNOCK]) -> Option<Rc<Comm>> {
-    let knock = u64::from_ne_bytes(knock);
-    let (number, segment) = (knock as u16, state.engine.channel.segment());
-    let stands = segment.is_held(number) && u64::from(segment.fate(number).life()) == knock >> 16;
-    stands.then(|| state.bridge(number))
-}
+/// A connection that was given up: the bridge, and the owner of the port, whose word is still to come.
+pub type Withdrawn = (Rc<Comm>, u32);
 
 /// Gives the context of a bridge back to whoever [`State::bridge`] took it over from.
 fn lend_back(bridge: &Comm) {
     bridge.context.cell().set(NONE);
 }
 
-/// Receives `bytes` from `source` on a bridge, unless `gives_up` says so before they are there: the rank they came from.
-fn receive_now(
+fn say(hold: &mut Hold, bridge: &Rc<Comm>, to: u32, tag: i32, word: u16) -> Result<()> {
+    send_bytes(hold, bridge, to, tag, &word.to_ne_bytes())
+}
+
+/// Receives a word on a bridge, unless `gives_up` says so before it is there; with the rank it came from. `certain`: nothing else
+/// than that word ends the wait of a process that is alone with it.
+fn receive_unless(
     hold: &mut Hold,
     bridge: &Rc<Comm>,
     source: i32,
     tag: i32,
-    bytes: &mut [u8],
-    mut gives_up: impl FnMut(&Hold) -> Result<bool>,
-) -> Result<Option<u32>> {
-    let buffer = Buffer::bytes(bytes.as_mut_ptr(), bytes.len());
+    certain: bool,
+    mut gives_up: impl FnMut(&Hold) -> bool,
+) -> Result<Option<(u16, u32)>> {
+    let mut word = [0; 2];
+    let buffer = Buffer::bytes(word.as_mut_ptr(), word.len());
     let key = pt2pt::irecv(hold, bridge, Plane::Collective, buffer, source, tag)?;
-    let waited = hold.wait_until(None, |hold| Ok(hold.is_over(key) || gives_up(hold)?));
+    let awaited = if certain {
+        Awaited::Request(key)
+    } else {
+        Awaited::Several
+    };
+    let waited = hold.wait_for(awaited, None, |hold| Ok(hold.is_over(key) || gives_up(hold)));
     if !hold.is_over(key) {
         request::cancel(hold, key)?;
     }
     let status = pt2pt::wait(hold, key)?;
     waited?;
-    Ok((!status.cancelled).then_some(status.source as u32))
+    Ok((!status.cancelled).then(|| (u16::from_ne_bytes(word), status.source as u32)))
+}
+
+/// Tells `who` has knocked with bridge `number` whether it is let in; whether it comes.
+fn answer(hold: &mut Hold, number: u16, who: u32, lets_in: bool) -> Result<bool> {
+    // It may be of a rank that was started while this one waited.
+    hold.meet_all()?;
+    let bridge = hold.bridge(known(number)?);
+    let mut comes = [0; 2];
+    let heard = say(hold, &bridge, who, LETS_IN, lets_in.into())
+        .and_then(|()| recv_bytes(hold, &bridge, who, COMES, &mut comes));
+    match heard {
+        Ok(()) if lets_in && u16::from_ne_bytes(comes) == 1 => {
+            lend_back(&bridge);
+            Ok(true)
+        }
+        Err(error) if error.class() != Class::ProcFailed => Err(error),
+        _ => Ok(false),
+    }
 }
 
 /// Waits at the port `name` of this process for somebody to connect: for [`meet`].
 ///
 /// # Errors
-/// `Port`: it has no such port open.
+/// `Port`: it has no such port open, or another thread has closed it.
 pub fn accept(hold: &mut Hold, name: &str) -> Result<(u16, u32)> {
-    let Some(port) = hold.ports.iter().find(|port| port.name == name) else {
+    let is_open = |hold: &Hold| {
+        hold.ports
+            .iter()
+            .find(|port| port.name == name)
+            .map(|port| port.context.number())
+    };
+    let Some(context) = is_open(hold) else {
         fail!(Port, "this process has no port {name:?} open");
     };
-    let context = port.context.number();
     hold.meet_all()?;
     loop {
-        let comm = hold.bridge(context);
-        let mut knock = [0; KNOCK];
-        let buffer = Buffer::bytes(knock.as_mut_ptr(), KNOCK);
-        let heard = pt2pt::recv(hold, &comm, Plane::Collective, buffer, ANY_SOURCE, KNOCKS);
-        lend_back(&comm);
-        let who = heard?.source as u32;
-        // It may be of a rank that was started while this one waited.
-        hold.meet_all()?;
-        let Some(bridge) = knocked(hold, knock) else { continue };
-        let comes =
-            send_bytes(hold, &bridge, who, LETS_IN, &[]).and_then(|()| recv_bytes(hold, &bridge, who, COMES, &mut []));
-        match comes {
-            Ok(()) => {
-                let number = bridge.context.number();
-                lend_back(&bridge);
-                return Ok((number, who));
-            }
-            Err(error) if matches!(error.class(), Class::Revoked | Class::ProcFailed) => {}
-            Err(error) => return Err(error),
+        let at_port = hold.bridge(context);
+        let heard = receive_unless(hold, &at_port, ANY_SOURCE, KNOCKS, true, |hold| is_open(hold).is_none());
+        lend_back(&at_port);
+        let Some((number, who)) = heard? else {
+            fail!(Port, "the port {name:?} was closed by another thread");
+        };
+        if answer(hold, number, who, true)? {
+            return Ok((number, who));
         }
     }
 }
@@ -418,41 +440,53 @@ pub fn accept(hold: &mut Hold, name: &str) -> Result<(u16, u32)> {
 /// Knocks at the port `name` and waits to be let in, if `limit` is given so long at most: for [`meet`].
 ///
 /// # Errors
-/// `Port`: there is no such port in this job, or it was closed or time was over before anybody accepted.
+/// `Port`: there is no such port in this job, or it was closed or time was over before anybody accepted. `Comm`: the port is this
+/// process's own.
 pub fn connect(hold: &mut Hold, name: &str, limit: Option<Duration>) -> Result<(u16, u32)> {
     hold.meet_all()?;
+    forget_withdrawn(hold)?;
     let place = place(hold, name)?;
+    if place.owner == hold.me() {
+        fail!(Comm, "the port {name:?} is this process's own");
+    }
     let number = known(hold.claim_context(2)?)?;
     let segment = hold.engine.channel.segment().clone();
-    let comm = hold.bridge(place.context);
-    let told = send_bytes(hold, &comm, place.owner, KNOCKS, &knock(&segment, number));
-    lend_back(&comm);
-    let bridge = hold.bridge(number);
+    let (at_port, bridge) = (hold.bridge(place.context), hold.bridge(number));
+    let told = say(hold, &at_port, place.owner, KNOCKS, number);
+    lend_back(&at_port);
+    told?;
     let began = Instant::now();
     let is_late = || limit.is_some_and(|limit| began.elapsed() >= limit);
-    let gives_up = |_: &Hold| Ok(is_late() || !place.is_open(&segment));
-    let let_in = told.and_then(|()| receive_now(hold, &bridge, place.owner as i32, LETS_IN, &mut [], gives_up));
-    let outcome = match let_in {
-        Ok(Some(_)) => send_bytes(hold, &bridge, place.owner, COMES, &[]),
-        Ok(None) if is_late() => Err(Error::new(
-            Class::Port,
-            format!(
-                "nobody accepted at the port {name:?} within {} seconds",
-                limit.unwrap_or_default().as_secs()
-            ),
-        )),
-        // Nobody else revokes it.
-        Err(error) if error.class() != Class::Revoked => Err(error),
-        Ok(None) | Err(_) => Err(Error::new(
-            Class::Port,
-            format!("the port {name:?} was closed before anybody accepted there"),
-        )),
-    };
-    match outcome {
-        Ok(()) => lend_back(&bridge),
-        Err(_) => segment.revoke(number),
+    let gives_up = |_: &Hold| is_late() || !place.is_open(&segment);
+    let word = receive_unless(hold, &bridge, place.owner as i32, LETS_IN, limit.is_none(), gives_up)?;
+    let comes = word.is_some_and(|(lets_in, _)| lets_in == 1);
+    say(hold, &bridge, place.owner, COMES, comes.into())?;
+    if comes {
+        lend_back(&bridge);
+        return Ok((number, place.owner));
     }
-    outcome.map(|()| (number, place.owner))
+    let is_late = word.is_none() && is_late();
+    if word.is_none() {
+        hold.withdrawn.push((bridge, place.owner));
+    }
+    match is_late {
+        true => fail!(
+            Port,
+            "nobody accepted at the port {name:?} within {} s",
+            limit.unwrap_or_default().as_secs()
+        ),
+        false => fail!(Port, "the port {name:?} was closed before anybody accepted there"),
+    }
+}
+
+/// Lets go of the bridges of connections that were given up, as far as their owners have answered by now.
+fn forget_withdrawn(hold: &mut Hold) -> Result<()> {
+    for (bridge, owner) in std::mem::take(&mut hold.withdrawn) {
+        if receive_unless(hold, &bridge, owner as i32, LETS_IN, false, |_| true)?.is_none() {
+            hold.withdrawn.push((bridge, owner));
+        }
+    }
+    Ok(())
 }
 
 fn elsewhere(root: u32) -> Error {
