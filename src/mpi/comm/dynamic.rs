@@ -289,9 +289,11 @@ struct Place {
 }
 
 impl Place {
-    /// Whether the port is open.
+    /// Whether the port is open, and its owner in MPI.
     fn is_open(self, segment: &Segment) -> bool {
-        segment.is_held(self.context) && segment.fate(self.context).life() == self.life
+        segment.is_held(self.context)
+            && segment.fate(self.context).life() == self.life
+            && segment.life(self.owner) == Life::Attached
     }
 }
 
