@@ -251,7 +251,7 @@ pub(super) fn poll(hold: &mut Hold, over: impl Fn(&Hold) -> bool) -> Result<bool
 
 /// What `look`, which has found nothing, finds after one step.
 fn poll_again<T>(hold: &mut Hold, look: impl Fn(&Hold) -> Option<T>) -> Result<Option<T>> {
-    let moved = hold.progress(None)?;
+    let moved = hold.look_around(None)?;
     let found = if moved { look(hold) } else { None };
     hold.in_vain(moved);
     Ok(found)

@@ -449,9 +449,22 @@ impl Hold<'_> {
     /// A peer that left the protocol.
     #[inline]
     pub fn progress(&mut self, first: Option<u32>) -> Result<bool> {
-        // A step looks at the ring of `first` before all others, and at no more cost.
-        let is_quiet = first.is_none() && self.engine.channel.is_quiet();
-        let mut moved = !is_quiet && super::pt2pt::engine::step(self, first)?;
+        let moved = super::pt2pt::engine::step(self, first)?;
+        self.progress_behind(moved)
+    }
+
+    /// As [`Hold::progress`], for a program that polls: mostly nothing has come, which is soon found out.
+    ///
+    /// # Errors
+    /// As [`Hold::progress`].
+    pub fn look_around(&mut self, first: Option<u32>) -> Result<bool> {
+        let moved = !self.engine.channel.is_quiet() && super::pt2pt::engine::step(self, first)?;
+        self.progress_behind(moved)
+    }
+
+    /// One step of what does not come by messages, after a step of these.
+    #[inline]
+    fn progress_behind(&mut self, mut moved: bool) -> Result<bool> {
         if !self.hooks.is_empty() {
             moved |= hooks::call(self);
         }

@@ -20,7 +20,7 @@ pub fn iprobe(hold: &mut Hold, comm: &Comm, source: i32, tag: i32) -> Result<Opt
     if let Some(status) = hold.look(pattern) {
         return Ok(Some(status));
     }
-    let moved = hold.progress(first(comm, source))?;
+    let moved = hold.look_around(first(comm, source))?;
     let found = hold.look(pattern);
     hold.in_vain(moved || found.is_some());
     Ok(found)
