@@ -46,7 +46,7 @@ static void not_accepted(void)
         if (my_rank == 0)
             OK(MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
         else
-            OK(MPI_Comm_connect(port, info, 0, MPI_COMM_SELF, &inter));
+            OK(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
         OK(MPI_Sendrecv(&my_rank, 1, MPI_INT, 0, 3, &got, 1, MPI_INT, 0, 3, inter, MPI_STATUS_IGNORE));
         CHECK(got == !my_rank, "rank %d", got);
         OK(MPI_Comm_disconnect(&inter));
