@@ -249,28 +249,36 @@ fn preload_puts_our_library_before_the_linked_one_and_behind_tools() {
     let program = prefix.join("bin/mpirun");
     fs::copy(env!("CARGO_BIN_EXE_mpirun"), &program).unwrap();
     let script = "echo $LD_PRELOAD; echo $LD_LIBRARY_PATH";
-    let run = || {
-        let variables = [("LD_LIBRARY_PATH", "/there"), ("LD_PRELOAD", "/tool.so")];
+    let run = |preloaded: &str| {
+        let variables = [("LD_LIBRARY_PATH", "/there"), ("LD_PRELOAD", preloaded)];
         mpirun_at(&program, &["-preload", "-n", "1", "sh", "-c", script], &variables)
     };
     let library = prefix.join("lib/libmpi.so.12");
-    let output = run();
+    let output = run("/libmpiP.so");
     assert!(
         text(&output.stderr).contains("libmpi.so.12") && !output.status.success(),
         "no library, no job"
     );
     // The loader says that this is no library, and goes on.
     fs::write(&library, "").unwrap();
-    let output = run();
-    let lib = prefix.join("lib");
-    let expected = format!("/tool.so:{}\n{1}:{1}/compat:/there\n", library.display(), lib.display());
-    assert_eq!(text(&output.stdout), expected);
+    let (lib, library) = (prefix.join("lib"), library.display());
+    let both = [
+        ("/libmpiP.so", format!("/libmpiP.so:{library}")),
+        ("/libmpi.so.40", format!("{library}:/libmpi.so.40")),
+    ];
+    for (preloaded, list) in both {
+        let expected = format!("{list}\n{0}:{0}/compat:/there\n", lib.display());
+        assert_eq!(text(&run(preloaded).stdout), expected);
+    }
 }
 
 #[test]
 fn limits_that_keep_a_job_from_starting_are_named() {
-    for (limit, kib) in [("-v", "200000"), ("-f", "65536")] {
-        let script = format!("ulimit {limit} {kib}; exec {} -n 64 true", env!("CARGO_BIN_EXE_mpirun"));
+    for (limit, most) in [("-v", "200000"), ("-f", "65536"), ("-n", "40")] {
+        let script = format!(
+            "ulimit {limit} {most}; exec {} -n 64 true",
+            env!("CARGO_BIN_EXE_mpirun")
+        );
         let output = Command::new("sh").args(["-c", &script]).output().unwrap();
         let said = text(&output.stderr);
         assert!(

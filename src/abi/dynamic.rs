@@ -151,8 +151,8 @@ fn start(
 
 /// Starts processes, and joins them to this group by an intercommunicator, when all are in MPI_Init. MPI-4.1 §11.8.2.
 ///
-/// mpirun starts them, with `wdir`, `path`, `host`, `hostfile` and `mpi_initial_errhandler` of `info`; if one does not start, none does, and the class is
-/// `MPI_ERR_SPAWN`.
+/// mpirun starts them, with `wdir`, `path`, `host`, `hostfile` and `mpi_initial_errhandler` of `info`; if one does not start, none
+/// does, and the class is `MPI_ERR_SPAWN`.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_spawn(
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn MPI_Close_port(port_name: *const c_char) -> c_int {
 
 /// Makes the two functions that join groups at a port, by what their roots do to find each other.
 macro_rules! at_port {
-    ($($(#[$doc:meta])* $name:ident = |$hold:ident, $text:ident, $info:pat_param| $find:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = $find:expr;)*) => {$(
         $(#[$doc])*
         #[apply(mpi_function!)]
         #[unsafe(no_mangle)]
@@ -255,10 +255,7 @@ macro_rules! at_port {
                 let info = hints(info)?;
                 let root = root_rank(comm, root)?;
                 let out = new_comm(newcomm, "newcomm")?;
-                let find = |$hold: &mut Hold| {
-                    let ($text, $info) = (&string(port_name, "port_name")?, &info);
-                    $find
-                };
+                let find = |hold: &mut Hold| ($find)(hold, &string(port_name, "port_name")?, &info);
                 let new = dynamic::meet(hold, comm, root, find)?;
                 *out = give_comm(hold, Rc::new(new))?;
                 Ok(())
@@ -267,27 +264,15 @@ macro_rules! at_port {
     )*};
 }
 
-/// The seconds that the key `timeout` of `info` says, as under MPICH; no limit where it says none.
-fn limit(info: &Info) -> Result<Option<Duration>> {
-    let Some(text) = info.get(b"timeout")? else {
-        return Ok(None);
-    };
-    match std::str::from_utf8(text).ok().and_then(|text| text.trim().parse().ok()) {
-        Some(seconds) => Ok(Some(Duration::from_secs(seconds))),
-        None => fail!(
-            InfoValue,
-            "timeout is \"{}\", no number of seconds",
-            text.escape_ascii()
-        ),
-    }
-}
-
 at_port! {
     /// Waits for a group to connect at a port that `root` has opened. MPI-4.1 §11.9.2.
-    MPI_Comm_accept = |hold, name, _| dynamic::accept(hold, name);
+    MPI_Comm_accept = |hold: &mut Hold, name: &str, _: &Info| dynamic::accept(hold, name);
     /// Connects to the group that accepts at a port; `timeout` of `info` says for how many seconds it waits at most, and
     /// `MPI_ERR_PORT` is what it gives then, or when the port is closed. MPI-4.1 §11.9.3.
-    MPI_Comm_connect = |hold, name, info| dynamic::connect(hold, name, limit(info)?);
+    MPI_Comm_connect = |hold: &mut Hold, name: &str, info: &Info| {
+        let limit = info.read("timeout", "number of seconds", |text| text.parse().ok())?;
+        dynamic::connect(hold, name, limit.map(Duration::from_secs))
+    };
 }
 
 /// Joins this process to the one at the other end of socket `fd`; `MPI_COMM_NULL` if that is of another job. MPI-4.1 §11.9.6.

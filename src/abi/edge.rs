@@ -70,8 +70,11 @@ static END_OF_JOB: OnceLock<fn(c_int)> = OnceLock::new();
 /// Makes `world` this process's MPI, from now on.
 pub fn set_world(world: World) -> &'static World {
     let world: &'static World = Box::leak(Box::new(world));
-    RANK.store(world.hold().world.rank, Ordering::Relaxed);
-    SIZE.store(world.size(), Ordering::Relaxed);
+    {
+        let hold = world.hold();
+        RANK.store(hold.world.rank, Ordering::Relaxed);
+        SIZE.store(hold.world.size(), Ordering::Relaxed);
+    }
     let place = std::ptr::from_ref(world).cast_mut();
     LATEST.store(place, Ordering::Release);
     WORLD.store(place, Ordering::Release);
@@ -121,6 +124,11 @@ pub fn rank_in_world() -> u32 {
     RANK.load(Ordering::Relaxed)
 }
 
+/// How many ranks `MPI_COMM_WORLD` has; 0 before initialization. Needs no hold.
+pub fn ranks_in_world() -> u32 {
+    SIZE.load(Ordering::Relaxed)
+}
+
 /// Whether MPI has been initialized, finalized since or not.
 pub fn initialized() -> bool {
     INITIALIZED.load(Ordering::Acquire)
@@ -138,14 +146,14 @@ pub fn current_world() -> Option<&'static World> {
     unsafe { WORLD.load(Ordering::Acquire).as_ref() }
 }
 
-/// This process's place in a communicator that it cannot have left, and how many ranks that has, if it is a child that a rank made by
-/// fork(2): what such a child asks to tell its output or its share of the work from the others'.
+/// The rank in `MPI_COMM_WORLD` or `MPI_COMM_SELF` of the process that made this one by fork(2), and how many that has: what such a
+/// child asks to tell its output or its share of the work from the others'. `None` elsewhere.
 pub fn forked_place(comm: MPI_Comm) -> Option<(u32, u32)> {
     if !FORKED.load(Ordering::Acquire) {
         return None;
     }
     match comm {
-        MPI_COMM_WORLD => Some((rank_in_world(), SIZE.load(Ordering::Relaxed))),
+        MPI_COMM_WORLD => Some((rank_in_world(), ranks_in_world())),
         MPI_COMM_SELF => Some((0, 1)),
         _ => None,
     }

@@ -102,8 +102,8 @@ fn process(arguments: impl Iterator<Item = String>) -> Result<Info> {
 /// threads may call.
 fn environment() -> Result<Info> {
     let mut info = process(arguments())?;
-    if let Some(world) = current_world() {
-        let ranks = world.size().to_string();
+    if current_world().is_some() {
+        let ranks = ranks_in_world().to_string();
         info.set(b"maxprocs", ranks.as_bytes())?;
         info.set(b"thread_level", LEVELS[thread_level() as usize].as_bytes())?;
     }

@@ -22,7 +22,6 @@ use crate::mpi::coll::signature::Call;
 use crate::mpi::comm;
 use crate::mpi::errhandler::Errhandler;
 use crate::mpi::failure;
-use crate::mpi::info::Info;
 use crate::mpi::world::{Job, State, World};
 use crate::shm::layout::PAGE;
 use crate::shm::profile::Stage;
@@ -187,7 +186,7 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     settle(&segment, rank, &mut settings)?;
     place_memory(&segment, &member, settings.numa != 0);
     cma::allow_reads_by(member.launcher_pid);
-    if rank == 0 {
+    if rank == 0 && !cvar::secure() {
         tell_slips();
     }
     let (debug, errors_return) = (settings.debug, settings.errors_return > 0);
@@ -253,7 +252,7 @@ fn is_taken(segment: &Segment, rank: u32) -> std::result::Result<bool, String> {
 /// Says which variables of the environment look like settings and are none.
 fn tell_slips() {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    for sentence in names.filter(|_| !cvar::secure()).filter_map(|name| cvar::slip(&name)) {
+    for sentence in names.filter_map(|name| cvar::slip(&name)) {
         report(&format!("nearmpi: {sentence}"));
     }
 }
@@ -509,24 +508,6 @@ pub unsafe extern "C" fn MPI_Get_library_version(version: *mut c_char, resultlen
     })
 }
 
-/// What the key `mpi_minimum_memory_alignment` asks for; 1 where it is not there.
-fn minimum_alignment(info: &Info) -> Result<usize> {
-    let Some(text) = info.get(b"mpi_minimum_memory_alignment")? else {
-        return Ok(1);
-    };
-    let bytes = std::str::from_utf8(text)
-        .ok()
-        .and_then(|text| text.trim().parse::<usize>().ok());
-    match bytes.filter(|bytes| bytes.is_power_of_two()) {
-        Some(bytes) => Ok(bytes),
-        None => fail!(
-            InfoValue,
-            "mpi_minimum_memory_alignment is \"{}\", no power of two",
-            text.escape_ascii()
-        ),
-    }
-}
-
 /// Allocates memory; the key `mpi_minimum_memory_alignment` of `info` says at a multiple of how many bytes it begins at least.
 /// MPI-4.1 §9.2.
 #[apply(mpi_function!)]
@@ -537,7 +518,9 @@ pub unsafe extern "C" fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: 
             fail!(Arg, "size is {size} but must not be negative");
         }
         load(baseptr.cast::<u8>(), "baseptr")?;
-        let alignment = minimum_alignment(&hints(info)?)?;
+        let power = |text: &str| text.parse().ok().filter(|bytes: &usize| bytes.is_power_of_two());
+        let alignment = hints(info)?.read("mpi_minimum_memory_alignment", "power of two", power)?;
+        let alignment = alignment.unwrap_or(1);
         // Blocks of the home begin with a page.
         let lent = (alignment <= PAGE).then(|| hold.lend(size as usize)).flatten();
         let Some(memory) = lent.or_else(|| memory::allocate(size as usize, alignment)) else {

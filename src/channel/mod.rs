@@ -374,7 +374,7 @@ impl<B: Bytes> Channel<B> {
         self.step(from, part.outside());
     }
 
-    /// Whether [`Channel::poll`] would find nothing to do, which it takes ten times as long to find out itself.
+    /// Whether [`Channel::poll`] would find nothing to do, which takes itself longer to find out.
     #[inline]
     pub fn is_quiet(&mut self) -> bool {
         let is_quiet = self.sent.is_empty()

@@ -66,6 +66,20 @@ impl Info {
         Ok(entry.map(|(_, value)| value.as_slice()))
     }
 
+    /// What `read` makes of the value under `key`, without the spaces around it.
+    ///
+    /// # Errors
+    /// `InfoValue`: it makes nothing of it, which should be a `kind`. As [`Info::get`].
+    pub fn read<T>(&self, key: &str, kind: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>> {
+        let Some(text) = self.get(key.as_bytes())? else {
+            return Ok(None);
+        };
+        match std::str::from_utf8(text).ok().and_then(|text| read(text.trim())) {
+            Some(value) => Ok(Some(value)),
+            None => fail!(InfoValue, "the hint {key} is \"{}\", no {kind}", text.escape_ascii()),
+        }
+    }
+
     /// Puts `value` under `key`, in place of an earlier one.
     ///
     /// # Errors

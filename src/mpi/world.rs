@@ -59,7 +59,6 @@ pub struct World {
     /// Most threads that have napped at a time.
     crowd: AtomicU32,
     segment: Arc<Segment>,
-    size: u32,
     block: Block,
     state: UnsafeCell<State>,
 }
@@ -248,14 +247,8 @@ impl World {
             crowd: AtomicU32::new(0),
             block: Block::new(&segment, state.engine.channel.me()),
             segment,
-            size: state.world.size(),
             state: UnsafeCell::new(state),
         }
-    }
-
-    /// How many ranks `MPI_COMM_WORLD` has; needs no hold.
-    pub fn size(&self) -> u32 {
-        self.size
     }
 
     /// The job's segment; needs no hold.

@@ -551,13 +551,19 @@ impl Consumer {
     /// Whether no record has come, and the writer knows of all that was consumed.
     #[inline(always)]
     pub fn is_quiet(&self) -> bool {
-        (self.slots_returned, self.bytes_returned) == (self.tail, self.byte_tail) && self.peek().is_none()
+        !self.owes() && self.peek().is_none()
+    }
+
+    /// Whether something was consumed that the writer does not know of.
+    #[inline(always)]
+    fn owes(&self) -> bool {
+        (self.slots_returned, self.bytes_returned) != (self.tail, self.byte_tail)
     }
 
     /// Tells the writer now what has been consumed; whether there was anything to tell.
     #[inline]
     pub fn return_credit(&mut self) -> bool {
-        if (self.slots_returned, self.bytes_returned) == (self.tail, self.byte_tail) {
+        if !self.owes() {
             return false;
         }
         let consumed = u64::from(self.byte_tail) << 32 | u64::from(self.tail);

@@ -361,11 +361,12 @@ impl Common<'_> {
     }
 }
 
-/// Whether a list of libraries has an MPI library.
+/// Whether a list of libraries has an MPI library; mpiP, a tool, is none.
 fn is_mpi(list: &OsStr) -> bool {
     list.to_string_lossy()
         .split([':', ' '])
-        .any(|file| file.rsplit('/').next().is_some_and(|name| name.starts_with("libmpi")))
+        .filter_map(|file| file.rsplit('/').next())
+        .any(|name| name.starts_with("libmpi.so") || name.starts_with("libmpich.so"))
 }
 
 /// Where the program is: in the first folder of `-path` that has it, seen from here or else from the program's own

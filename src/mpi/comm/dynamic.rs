@@ -467,11 +467,11 @@ pub fn connect(hold: &mut Hold, name: &str, limit: Option<Duration>) -> Result<(
         lend_back(&bridge);
         return Ok((number, place.owner));
     }
-    let is_late = word.is_none() && is_late();
-    if word.is_none() {
+    let gave_up = word.is_none();
+    if gave_up {
         hold.withdrawn.push((bridge, place.owner));
     }
-    match is_late {
+    match gave_up && is_late() {
         true => fail!(
             Port,
             "nobody accepted at the port {name:?} within {} s",

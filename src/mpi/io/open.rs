@@ -89,20 +89,8 @@ pub struct Request {
 
 /// Permissions of a new file, before the umask: the hint `file_perm` (octal), else those that programs give.
 fn permissions(info: &Info) -> Result<u32> {
-    let Some(text) = info.get(b"file_perm")? else {
-        return Ok(0o666);
-    };
-    match std::str::from_utf8(text)
-        .ok()
-        .and_then(|text| u32::from_str_radix(text.trim(), 8).ok())
-    {
-        Some(bits) => Ok(bits & 0o7777),
-        None => fail!(
-            InfoValue,
-            "the hint file_perm is \"{}\", no octal number",
-            text.escape_ascii()
-        ),
-    }
+    let given = info.read("file_perm", "octal number", |text| u32::from_str_radix(text, 8).ok())?;
+    Ok(given.map_or(0o666, |bits| bits & 0o7777))
 }
 
 /// Opens a file. Collective. MPI-4.1 §14.2.1.
