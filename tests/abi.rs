@@ -138,6 +138,28 @@ fn the_header_says_what_the_table_says() {
     compile("c++", source, &program, &["-std=c++98", "-Wno-long-long"]);
 }
 
+/// By its own name and by mpi.h's, in the oldest and newer languages.
+#[test]
+fn the_standard_header_says_what_its_table_says() {
+    let mut source = String::from("#include <mpi.h>\n#include <stddef.h>\nint main(void)\n{\n");
+    let table = std::fs::read_to_string(root().join("src/abi/standard.tsv")).unwrap();
+    for (number, line) in table.lines().filter(|line| !line.starts_with('#')).enumerate() {
+        let [name, _, value] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}");
+        };
+        source += &format!("    if ((long)({name}) != {value}) return {};\n", number % 250 + 1);
+    }
+    source += "    return sizeof(MPI_Status) != 32 || offsetof(MPI_Status, MPI_ERROR) != 8;\n}\n";
+    let program = work("standard").join("constants");
+    for (compiler, standard) in [("cc", "c89"), ("cc", "c11"), ("c++", "c++98"), ("c++", "c++17")] {
+        let standard = format!("-std={standard}");
+        compile(compiler, &source, &program, &[&standard, "-pedantic", "-DMPI_ABI"]);
+        run(&mut Command::new(&program));
+    }
+    let source = source.replace("mpi.h", "mpi_abi.h") + "int other(void) { return MPI_Barrier(MPI_COMM_WORLD); }\n";
+    compile("cc", &source, &program, &["-c"]);
+}
+
 /// A tool that replaces `MPI_Error_class` and calls `PMPI_Error_class` reaches the library once.
 #[test]
 fn a_tool_can_stand_between_program_and_library() {

@@ -188,7 +188,7 @@ fn variables_steer_mpirun_wherever_they_are_set() {
     fs::create_dir_all(prefix.join("bin")).unwrap();
     fs::create_dir_all(prefix.join("lib")).unwrap();
     let program = prefix.join("bin/mpirun");
-    fs::copy(env!("CARGO_BIN_EXE_mpirun"), &program).unwrap();
+    fs::hard_link(env!("CARGO_BIN_EXE_mpirun"), &program).unwrap();
     // The loader says that this is no library, and goes on.
     fs::write(prefix.join("lib/libnearmpi-heap.so"), "").unwrap();
     let heap = |options: &[&str], variables: &[(&str, &str)]| {
@@ -247,7 +247,7 @@ fn preload_puts_our_library_before_the_linked_one_and_behind_tools() {
         fs::create_dir_all(prefix.join(folder)).unwrap();
     }
     let program = prefix.join("bin/mpirun");
-    fs::copy(env!("CARGO_BIN_EXE_mpirun"), &program).unwrap();
+    fs::hard_link(env!("CARGO_BIN_EXE_mpirun"), &program).unwrap();
     let script = "echo $LD_PRELOAD; echo $LD_LIBRARY_PATH";
     let run = |preloaded: &str| {
         let variables = [("LD_LIBRARY_PATH", "/there"), ("LD_PRELOAD", preloaded)];
@@ -270,6 +270,78 @@ fn preload_puts_our_library_before_the_linked_one_and_behind_tools() {
         let expected = format!("{list}\n{0}:{0}/compat:/there\n", lib.display());
         assert_eq!(text(&run(preloaded).stdout), expected);
     }
+}
+
+#[test]
+fn preload_gives_each_program_the_library_of_its_abi() {
+    let prefix = folder("preload_abi");
+    for folder in ["bin", "lib", "theirs"] {
+        fs::create_dir_all(prefix.join(folder)).unwrap();
+    }
+    let mpirun = prefix.join("bin/mpirun");
+    fs::hard_link(env!("CARGO_BIN_EXE_mpirun"), &mpirun).unwrap();
+    let compile = |arguments: &[&str]| {
+        let mut command = Command::new("cc");
+        let done = command.current_dir(&prefix).args(arguments).status();
+        assert!(done.unwrap().success(), "{arguments:?}");
+    };
+    let library = |file: &str, needs: &[&str]| {
+        let name = Path::new(file).file_name().unwrap().to_str().unwrap();
+        let soname = format!("-Wl,-soname,{name}");
+        let empty = [
+            "-shared",
+            "-nostdlib",
+            "-xc",
+            "/dev/null",
+            "-xnone",
+            "-Wl,--no-as-needed",
+        ];
+        compile(&[&empty, &["-o", file, &soname][..], needs].concat());
+    };
+    library("theirs/libmpi.so.12", &[]);
+    library("theirs/libmpi_abi.so.1", &[]);
+    library("theirs/libuser.so", &["theirs/libmpi_abi.so.1"]);
+    let source = prefix.join("show.c");
+    let show = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { return puts(getenv(\"LD_PRELOAD\")) < 0; }\n";
+    fs::write(&source, show).unwrap();
+    let rpath = format!("-Wl,-rpath,{}/theirs", prefix.display());
+    let programs = [
+        ("mpich", "theirs/libmpi.so.12", "libmpi.so.12"),
+        ("direct", "theirs/libmpi_abi.so.1", "libmpi_abi.so.1"),
+        ("by-library", "theirs/libuser.so", "libmpi_abi.so.1"),
+    ];
+    for (program, needed, _) in programs {
+        compile(&["show.c", "-o", program, "-Wl,--no-as-needed", needed, &rpath]);
+    }
+    library("lib/libmpi.so.12", &[]);
+    let path = format!("{}:/usr/bin:/bin", prefix.display());
+    let run = |program: &str| mpirun_at(&mpirun, &["-preload", "-n", "1", program], &[("PATH", &path)]);
+    let without = text(&run("direct").stderr);
+    assert!(without.contains("no libmpi_abi.so.1"), "{without}");
+    library("lib/libmpi_abi.so.1", &[]);
+    let mut all = vec!["-preload"];
+    for (program, _, expected) in programs {
+        let expected = format!("{}/lib/{expected}\n", prefix.display());
+        // Found in a folder of PATH, and by its own.
+        for program in [program, prefix.join(program).to_str().unwrap()] {
+            assert_eq!(text(&run(program).stdout), expected, "{program}");
+        }
+        all.extend(["-n", "1", program, ":"]);
+    }
+    let mixed = text(&mpirun_at(&mpirun, &all[..all.len() - 1], &[("PATH", &path)]).stdout);
+    assert_eq!(mixed.matches("libmpi_abi.so.1").count(), 2, "{mixed}");
+    // The heap stands before either.
+    fs::write(prefix.join("lib/libnearmpi-heap.so"), "").unwrap();
+    let heap = mpirun_at(
+        &mpirun,
+        &["-preload", "-shared-heap", "-n", "1", "direct"],
+        &[("PATH", &path)],
+    );
+    let lib = prefix.join("lib");
+    assert_eq!(
+        text(&heap.stdout),
+        format!("{0}/libnearmpi-heap.so:{0}/libmpi_abi.so.1\n", lib.display())
+    );
 }
 
 #[test]

@@ -5,7 +5,17 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const NAMES: [&str; 6] = ["mpicxx", "mpic++", "mpiCC", "mpifort", "mpif77", "mpif90"];
+const NAMES: [&str; 9] = [
+    "mpicxx",
+    "mpic++",
+    "mpiCC",
+    "mpifort",
+    "mpif77",
+    "mpif90",
+    "mpicc_abi",
+    "mpicxx_abi",
+    "mpic++_abi",
+];
 
 /// What CMake's FindMPI takes for a failure.
 const FAILURE_WORDS: [&str; 5] = [
@@ -22,11 +32,13 @@ struct Prefix(PathBuf);
 impl Prefix {
     /// Makes a prefix whose path ends in `name`.
     fn new(name: &str) -> Prefix {
-        let root = std::env::temp_dir().join(format!("nearmpi-mpicc-{}-{name}", std::process::id()));
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let root = folder.join(format!("mpicc-{}-{name}", std::process::id()));
         for dir in ["bin", "include", "lib/compat", "etc"] {
             std::fs::create_dir_all(root.join(dir)).unwrap();
         }
-        std::fs::copy(env!("CARGO_BIN_EXE_mpicc"), root.join("bin/mpicc")).unwrap();
+        // Not a copy: another test's child may hold one open for writing, and it does not start then.
+        std::fs::hard_link(env!("CARGO_BIN_EXE_mpicc"), root.join("bin/mpicc")).unwrap();
         for name in NAMES {
             symlink("mpicc", root.join("bin").join(name)).unwrap();
         }

@@ -106,13 +106,7 @@ fn define(constant: &Constant) -> String {
     let text = match *kind {
         "callback" if *value == "&MPIR_Dup_fn" && *name == "MPI_DUP_FN" => "MPIR_Dup_fn".to_owned(),
         "callback" => {
-            let function = match *name {
-                "MPI_NULL_COPY_FN" => "MPI_Copy_function",
-                "MPI_NULL_DELETE_FN" => "MPI_Delete_function",
-                "MPI_CONVERSION_FN_NULL" => "MPI_Datarep_conversion_function",
-                "MPI_CONVERSION_FN_NULL_C" => "MPI_Datarep_conversion_function_c",
-                other => &attribute_function(other),
-            };
+            let function = callback_type(name);
             pointed(&format!("{function} *"), value.trim_start_matches('&'))
         }
         "char**" if *name == "MPI_ARGVS_NULL" => pointed("char ***", value),
@@ -124,8 +118,15 @@ fn define(constant: &Constant) -> String {
     format!("#define {name} {text}\n")
 }
 
-/// `MPI_COMM_DUP_FN` -> `MPI_Comm_copy_attr_function`.
-fn attribute_function(name: &str) -> String {
+/// The type of a constant that stands for a call-back: `MPI_COMM_DUP_FN` -> `MPI_Comm_copy_attr_function`.
+pub fn callback_type(name: &str) -> String {
+    match name {
+        "MPI_NULL_COPY_FN" | "MPI_DUP_FN" => return "MPI_Copy_function".into(),
+        "MPI_NULL_DELETE_FN" => return "MPI_Delete_function".into(),
+        "MPI_CONVERSION_FN_NULL" => return "MPI_Datarep_conversion_function".into(),
+        "MPI_CONVERSION_FN_NULL_C" => return "MPI_Datarep_conversion_function_c".into(),
+        _ => {}
+    }
     let object = match name.split('_').nth(1) {
         Some("COMM") => "Comm",
         Some("TYPE") => "Type",
@@ -136,13 +137,13 @@ fn attribute_function(name: &str) -> String {
 }
 
 /// Constants that are enumerators of a type of their own.
-fn is_enumerator(name: &str) -> bool {
+pub fn is_enumerator(name: &str) -> bool {
     name.starts_with("MPI_T_CB_") || name.starts_with("MPI_T_SOURCE_")
 }
 
-fn enumerators(prefix: &str) -> String {
-    let mut all = tables::constants();
-    all.retain(|c| c.name.starts_with(prefix));
+/// Those of `constants` that begin with `prefix`, in the order of their values.
+pub fn enumerators(constants: &[Constant], prefix: &str) -> String {
+    let mut all: Vec<&Constant> = constants.iter().filter(|c| c.name.starts_with(prefix)).collect();
     all.sort_by_key(|c| c.value.parse::<i32>().unwrap());
     let lines: Vec<String> = all.iter().map(|c| format!("    {} = {}", c.name, c.value)).collect();
     lines.join(",\n")
@@ -171,8 +172,8 @@ fn header() -> String {
     let declarations = declared.map(|f| declaration(f, &written));
     include_str!("mpi.h.in")
         .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
-        .replace("@ENUM MPI_T_CB_@", &enumerators("MPI_T_CB_"))
-        .replace("@ENUM MPI_T_SOURCE_@", &enumerators("MPI_T_SOURCE_"))
+        .replace("@ENUM MPI_T_CB_@", &enumerators(&constants, "MPI_T_CB_"))
+        .replace("@ENUM MPI_T_SOURCE_@", &enumerators(&constants, "MPI_T_SOURCE_"))
         .replace("@CONSTANTS@", defines.collect::<String>().trim_end())
         .replace("@PROTOTYPES@", declarations.collect::<String>().trim_end())
         .replace("@CONVERSIONS@", conversions().trim_end())

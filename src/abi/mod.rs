@@ -35,6 +35,8 @@ pub mod group;
 pub mod handle;
 #[cfg(test)]
 mod header;
+#[cfg(test)]
+mod header_standard;
 pub mod info;
 pub mod init;
 pub mod intel;

@@ -1,4 +1,4 @@
-//! What the tables constants.tsv and functions.tsv say, and what is generated from them; used by the
+//! What the tables constants.tsv, standard.tsv and functions.tsv say, and what is generated from them; used by the
 //! build script and by tests.
 //!
 //! `NEARMPI_BLESS=1 cargo test generated` rewrites the generated files; without it the tests fail
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// A row of constants.tsv.
+/// A row of constants.tsv or standard.tsv.
 pub struct Constant {
     /// The standard's name.
     pub name: &'static str,
@@ -33,14 +33,43 @@ fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     lines.map(|line| line.split('\t').collect())
 }
 
-/// Every constant of the ABI.
-pub fn constants() -> Vec<Constant> {
-    let make = |row: Vec<&'static str>| Constant {
+fn constant(row: Vec<&'static str>) -> Constant {
+    Constant {
         name: row[0],
         kind: row[1],
         value: row[2],
-    };
-    rows(include_str!("constants.tsv")).map(make).collect()
+    }
+}
+
+/// Every constant of the ABI.
+pub fn constants() -> Vec<Constant> {
+    rows(include_str!("constants.tsv")).map(constant).collect()
+}
+
+/// Every constant of the standard ABI, with a decimal value.
+pub fn standard_constants() -> Vec<Constant> {
+    rows(include_str!("standard.tsv")).map(constant).collect()
+}
+
+/// What MPI-5.0 no longer has, and its ABI never had.
+const REMOVED: [&str; 10] = [
+    "MPI_Address",
+    "MPI_Errhandler_create",
+    "MPI_Errhandler_get",
+    "MPI_Errhandler_set",
+    "MPI_Type_extent",
+    "MPI_Type_hindexed",
+    "MPI_Type_hvector",
+    "MPI_Type_lb",
+    "MPI_Type_struct",
+    "MPI_Type_ub",
+];
+
+/// Whether the standard ABI has `function`: extensions are no part of it, nor what belongs to a Fortran library.
+pub fn is_standard(function: &Function) -> bool {
+    let name = function.name;
+    let fortran = ["_c2f", "_f2c", "f08"].iter().any(|part| name.contains(part));
+    name.starts_with("MPI_") && !fortran && !REMOVED.contains(&name)
 }
 
 /// Every function the library exports.
@@ -271,6 +300,16 @@ mod tests {
     #[test]
     fn generated_constants_are_fresh() {
         fresh("src/abi/constants.rs", &rust_constants());
+    }
+
+    #[test]
+    fn the_standard_abi_is_whole() {
+        assert_eq!(functions().iter().filter(|f| is_standard(f)).count(), 662);
+        let constants = standard_constants();
+        assert_eq!(constants.len(), 365);
+        for Constant { name, value, .. } in constants {
+            assert!(value.parse::<i32>().is_ok(), "{name} is {value}");
+        }
     }
 
     #[test]

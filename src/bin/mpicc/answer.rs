@@ -69,6 +69,8 @@ pub fn help(name: &str, language: Language) -> String {
          \x20 {option:<25} use another compiler; so do {variables}\n\
          \x20 -profile=NAME             link libNAME too, or what NAME.conf says\n\
          \x20 -config=NAME              take settings from etc/{stem}-NAME.conf\n\
+         \x20 -mpi-abi                  compile and link for the standard ABI of MPI-5.0 (libmpi_abi), C and C++ only;\n\
+         \x20                           mpicc_abi, mpicxx_abi and mpic++_abi do so by their name\n\
          \x20 -nativelinking            link without MPI\n\
          \x20 -echo                     print the command and run it\n\
          \x20 -v                        print the version, and let the compiler print its own\n\

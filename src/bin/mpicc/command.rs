@@ -1,5 +1,6 @@
 //! The compiler's command line, in MPICH's order:
-//! `cc $CPPFLAGS $CFLAGS $LDFLAGS words -Iinclude -Llib ... -lmpi`.
+//! `cc $CPPFLAGS $CFLAGS $LDFLAGS words -Iinclude -Llib ... -lmpi`; for the standard ABI
+//! `cc -DMPI_ABI ... -lmpi_abi`.
 
 use crate::install::{Fortran, Install};
 use crate::language::Language;
@@ -52,6 +53,12 @@ impl Command {
         if command.compiler.is_empty() {
             return Err("the compiler's name is empty: look at -cc=, MPICH_CC and OMPI_CC".into());
         }
+        if request.standard && language == Language::Fortran {
+            return Err("the standard ABI is for C and C++; MPICH's Fortran library has MPICH's ABI".into());
+        }
+        if request.standard {
+            command.flags.insert(0, "-DMPI_ABI".into());
+        }
         command.flags.extend(profile.include);
         command.flags.extend(from_environment(language.flags_variable()));
         if request.native {
@@ -67,7 +74,8 @@ impl Command {
             command.add_fortran(fortran, &compiler);
         }
         command.libraries.extend(run_path(&install.lib()));
-        command.libraries.push("-lmpi".into());
+        let library = if request.standard { "-lmpi_abi" } else { "-lmpi" };
+        command.libraries.push(library.into());
         if fortran.is_some_and(|interface| interface.name == "mpichfort") {
             command.libraries.extend(stand_in(&install.compat()));
         }

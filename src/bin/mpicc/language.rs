@@ -6,9 +6,9 @@ use std::path::Path;
 /// Which compiler a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Language {
-    /// mpicc.
+    /// mpicc, mpicc_abi.
     C,
-    /// mpicxx, mpic++, mpiCC.
+    /// mpicxx, mpic++, mpiCC, mpicxx_abi, mpic++_abi.
     Cxx,
     /// mpifort, mpif77, mpif90.
     Fortran,
@@ -21,10 +21,15 @@ pub fn called_as(program: &OsStr) -> String {
     name.split('.').next().unwrap_or("mpicc").to_owned()
 }
 
+/// Whether a program name stands for the standard ABI.
+pub fn is_standard(name: &str) -> bool {
+    name.ends_with("_abi")
+}
+
 impl Language {
     /// The language of a program name; C for a name it does not know.
     pub fn of(name: &str) -> Language {
-        match name {
+        match name.strip_suffix("_abi").unwrap_or(name) {
             "mpicxx" | "mpic++" | "mpiCC" => Language::Cxx,
             "mpifort" | "mpif77" | "mpif90" | "mpifc" => Language::Fortran,
             _ => Language::C,
@@ -116,6 +121,8 @@ mod tests {
             ("./mpic++", Language::Cxx),
             ("mpiCC", Language::Cxx),
             ("mpicxx", Language::Cxx),
+            ("mpicc_abi", Language::C),
+            ("/x/mpic++_abi", Language::Cxx),
             ("mpif77", Language::Fortran),
             ("/a.b/mpif90", Language::Fortran),
         ] {

@@ -1,6 +1,6 @@
 //! mpicc, mpicxx, mpifort and their other names: compiles MPI programs with the system's compiler.
 //!
-//! One program; the name it is called by chooses the language. It answers the questions that build
+//! One program; the name it is called by chooses the language, and the standard ABI if it ends in `_abi`. It answers the questions that build
 //! systems ask MPICH's wrappers (`-show`, `-link_info`, ...) and Open MPI's (`-showme:link`, ...),
 //! and finds its installation beside itself, so a prefix may be moved or copied.
 //!
@@ -51,7 +51,8 @@ fn run(name: &str, words: Vec<std::ffi::OsString>) -> Result<(), String> {
         say::aside(&answer::help(name, language));
         return Err("a source file or an option is needed".into());
     }
-    let request = Request::parse(language, words)?;
+    let mut request = Request::parse(language, words)?;
+    request.standard |= language::is_standard(name);
     match request.question {
         Question::Help => return say::out(&answer::help(name, language)).map(drop),
         Question::Version => return say::out(&(answer::version(name) + "\n")).map(drop),

@@ -49,6 +49,8 @@ pub struct Request {
     pub verbose: bool,
     /// `-nativelinking`: link without MPI.
     pub native: bool,
+    /// `-mpi-abi`: the standard ABI instead of MPICH's.
+    pub standard: bool,
 }
 
 impl Request {
@@ -66,6 +68,7 @@ impl Request {
             echo: false,
             verbose: false,
             native: false,
+            standard: false,
             rest: Vec::new(),
         };
         let only_one = words.len() == 1;
@@ -102,11 +105,7 @@ impl Request {
             "-echo" => self.echo = true,
             "-nativelinking" => self.native = true,
             "-static-mpi" | "-static_mpi" => return Err(STATIC.into()),
-            "-mpi-abi" | "-mpi_abi" => {
-                return Err(
-                    "nearmpi follows the MPICH ABI; the standard ABI of MPI-5.0 (libmpi_abi) is not there".into(),
-                );
-            }
+            "-mpi-abi" | "-mpi_abi" => self.standard = true,
             _ => return Ok(self.named_option(language, text)),
         }
         Ok(true)

@@ -10,6 +10,7 @@
 //! | `auto` | ranks placed by who talks to whom |
 //! | `binding` | which CPUs each rank gets; `intel` reads Intel MPI's variables |
 //! | `start` | the ranks' surroundings, descriptors and places |
+//! | `preload` | our libraries before those that a program was linked with |
 //! | `supervise` | the loop from start to end: signals, deaths, time limit |
 //! | `guests` | ranks that ranks have started, as the first launcher sees them |
 //! | `remains` | what is left when the ranks are gone |
@@ -39,6 +40,7 @@ mod options;
 mod os;
 mod outlet;
 mod output;
+mod preload;
 mod profile;
 mod remains;
 mod report;

@@ -136,7 +136,7 @@ pub const OPTIONS: &[Opt] = &[
     opt(&["configfile", "app"], &["FILE"], Job, ConfigFile, "read the arguments from FILE, one program a line, # for comments"),
     opt(&["host", "hosts", "H"], &["LIST"], Job, Hosts, "hosts, separated by commas: this machine only, by any of its names or addresses; HOST:COUNT has room for COUNT ranks"),
     opt(&["f", "hostfile", "machinefile", "file"], &["FILE"], Job, HostFile, "file of hosts, one a line: this machine only; HOST:COUNT or HOST slots=COUNT"),
-    opt(&["preload"], &[], Job, Preload, "run programs linked with MPICH or Intel MPI on nearmpi instead"),
+    opt(&["preload"], &[], Job, Preload, "run programs linked with MPICH, Intel MPI or any libmpi_abi on nearmpi instead"),
     opt(&["shared-heap"], &[], Job, SharedHeap, "long blocks from malloc lie in memory that all ranks map, so that messages between them are copied once, without the kernel (also: NEARMPI_SHARED_HEAP=1; docs/shared-heap.md)"),
     opt(&["timeout"], &["SECONDS"], Job, Timeout, "end the job after SECONDS with exit code 124; 0: never (also: MPIEXEC_TIMEOUT)"),
     opt(&["stall"], &["WHAT"], Job, Stall, "when all ranks wait for each other: abort[:SECONDS] ends the job with code 86 (default: after 5 s), report[:SECONDS] only says who waits for whom, off"),

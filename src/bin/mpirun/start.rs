@@ -5,12 +5,12 @@ use crate::arguments::{App, Inherit, Job, Output, Reader};
 use crate::binding::Places;
 use crate::os::{self, Child, Files, Mask};
 use crate::output::Streams;
+use crate::preload::{Environment, Preload};
 use crate::profile::Profile;
 use crate::say;
 use mpi::launch::{memory_report, spawn};
 use mpi::shm::segment::{self, Segment};
 use mpi::sys::cpu;
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -92,7 +92,14 @@ struct Common<'a> {
     reports: Option<OwnedFd>,
     files: Files,
     mask: Mask,
-    preload: Vec<(&'static str, String)>,
+}
+
+/// What all ranks of a program have in common.
+struct Program<'a> {
+    app: &'a App,
+    appnum: usize,
+    file: OsString,
+    env: Environment,
 }
 
 /// Starts every rank of `job`, as more ranks of the one of `host` if there is one. After an error the ranks that were started before are the caller's to end.
@@ -139,7 +146,7 @@ pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Fail
         job.variable("NEARMPI_NUMA").as_deref() != Some("0"),
     );
     let reports = job.binding.memory.then(os::report_file).transpose().map_err(wrong)?;
-    let preload = preload(job)?;
+    let preload = Preload::new(job)?;
     let common = Common {
         job,
         size: size as usize,
@@ -149,13 +156,15 @@ pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Fail
         reports,
         files,
         mask,
-        preload,
     };
     let (mut ranks, mut appnums) = (Vec::new(), Vec::new());
     let mut streams = Streams::new().map_err(|e| Failure::new(format!("cannot use standard output: {e}")))?;
     for (appnum, (app, count)) in job.apps.iter().zip(counts).enumerate() {
+        let (file, mut env) = (found(app), common.inherited(app));
+        preload.add(app, &file, &mut env)?;
+        let program = Program { app, appnum, file, env };
         for _ in 0..count {
-            let rank = common.rank(ranks.len(), appnum, app, &mut streams)?;
+            let rank = common.rank(ranks.len(), &program, &mut streams)?;
             if job.verbose {
                 say::aside(&format!(
                     "mpirun: rank {} is pid {}: {}",
@@ -230,7 +239,8 @@ fn places(job: &Job, size: u32, allowed: u32) -> Result<Places, Failure> {
 }
 
 impl Common<'_> {
-    fn rank(&self, rank: usize, appnum: usize, app: &App, streams: &mut Streams) -> Result<Rank, Failure> {
+    fn rank(&self, rank: usize, program: &Program, streams: &mut Streams) -> Result<Rank, Failure> {
+        let app = program.app;
         if let Some(folder) = app.folder.as_ref().filter(|folder| !folder.is_dir()) {
             return Err(Failure::new(format!("-wdir {}: no such folder", folder.display())));
         }
@@ -240,12 +250,11 @@ impl Common<'_> {
         // Who reads the terminal must be in the group that owns it.
         let reads = self.job.reader == Reader::Rank(rank as u32);
         let own_group = !(reads && os::reads_terminal());
-        let program = found(app);
-        let mut command = Command::new(&program);
+        let mut command = Command::new(&program.file);
         command.args(&app.arguments);
         command
             .env_clear()
-            .envs(self.environment(rank, appnum, app, theirs.as_raw_fd()));
+            .envs(self.environment(rank, program, theirs.as_raw_fd()));
         if let Some(folder) = &app.folder {
             command.current_dir(folder);
         }
@@ -274,7 +283,7 @@ impl Common<'_> {
             .map_err(|e| not_started(&app.program.to_string_lossy(), &e))?;
         Ok(Rank {
             pid: child.id() as i32,
-            program: program.to_string_lossy().into_owned(),
+            program: program.file.to_string_lossy().into_owned(),
             own_group,
             socket: Some(ours.into()),
         })
@@ -310,8 +319,9 @@ impl Common<'_> {
         streams.add(reader, rank, false, how)
     }
 
-    fn environment(&self, rank: usize, appnum: usize, app: &App, socket: i32) -> BTreeMap<OsString, OsString> {
-        let mut env: BTreeMap<OsString, OsString> = BTreeMap::new();
+    /// The variables of a program that do not come from us.
+    fn inherited(&self, app: &App) -> Environment {
+        let mut env = Environment::new();
         match app
             .inherit
             .as_ref()
@@ -329,15 +339,11 @@ impl Common<'_> {
         }
         let given = self.job.env.iter().chain(&app.env);
         env.extend(given.map(|(name, value)| (name.into(), value.into())));
-        for (name, value) in &self.preload {
-            let joined = match env.get(OsStr::new(name)).filter(|old| !old.is_empty()) {
-                // Tools stand between the program and MPI (MPI-4.1 §15.2), another MPI does not.
-                Some(old) if is_mpi(value.as_ref()) && !is_mpi(old) => [old, OsStr::new(value)].join(OsStr::new(":")),
-                Some(old) => [OsStr::new(value), old].join(OsStr::new(":")),
-                None => value.into(),
-            };
-            env.insert(name.into(), joined);
-        }
+        env
+    }
+
+    fn environment(&self, rank: usize, program: &Program, socket: i32) -> Environment {
+        let mut env = program.env.clone();
         let mut set = |name: &str, value: String| drop(env.insert(name.into(), value.into()));
         set("NEARMPI_FD", self.memory.as_raw_fd().to_string());
         if let Some(reports) = &self.reports {
@@ -347,7 +353,7 @@ impl Common<'_> {
             set(FIRST, self.first.to_string());
         }
         set("NEARMPI_RANK", format!("{rank}/{}", self.size));
-        set("NEARMPI_APPNUM", appnum.to_string());
+        set("NEARMPI_APPNUM", program.appnum.to_string());
         if let Some(universe) = self.job.universe {
             set("NEARMPI_UNIVERSE", universe.to_string());
         }
@@ -359,14 +365,6 @@ impl Common<'_> {
         set("MPI_LOCALNRANKS", self.size.to_string());
         env
     }
-}
-
-/// Whether a list of libraries has an MPI library; mpiP, a tool, is none.
-fn is_mpi(list: &OsStr) -> bool {
-    list.to_string_lossy()
-        .split([':', ' '])
-        .filter_map(|file| file.rsplit('/').next())
-        .any(|name| name.starts_with("libmpi.so") || name.starts_with("libmpich.so"))
 }
 
 /// Where the program is: in the first folder of `-path` that has it, seen from here or else from the program's own
@@ -404,47 +402,4 @@ fn not_started(program: &str, e: &io::Error) -> Failure {
         code,
         text: format!("{program}: {reason}"),
     }
-}
-
-/// The variables that put our libraries before those a program was linked with.
-fn preload(job: &Job) -> Result<Vec<(&'static str, String)>, Failure> {
-    let mut variables = Vec::new();
-    let asked = match job.variable("NEARMPI_SHARED_HEAP").as_deref() {
-        None | Some("" | "0") => false,
-        Some("1") => true,
-        Some(other) => {
-            return Err(Failure::new(format!(
-                "NEARMPI_SHARED_HEAP is \"{other}\" but must be 0 or 1"
-            )));
-        }
-    };
-    if job.shared_heap || asked {
-        let heap = installed("-shared-heap", &["libnearmpi-heap.so"])?;
-        variables.push(("LD_PRELOAD", heap.display().to_string()));
-    }
-    if job.preload {
-        let library = installed("-preload", &["libmpi.so.12", "libmpi.so"])?;
-        let lib = library.parent().unwrap_or(Path::new("/")).display().to_string();
-        variables.push(("LD_PRELOAD", library.display().to_string()));
-        variables.push(("LD_LIBRARY_PATH", format!("{lib}:{lib}/compat")));
-    }
-    Ok(variables)
-}
-
-/// The first of these libraries that is installed with this mpirun, which `option` needs.
-fn installed(option: &str, names: &[&str]) -> Result<PathBuf, Failure> {
-    let program = std::env::current_exe().map_err(|e| Failure::new(format!("cannot find mpirun itself: {e}")))?;
-    let bin = program.parent().unwrap_or(Path::new("/"));
-    let folders = [bin.join("../lib"), bin.to_path_buf()];
-    let candidates = folders.iter().flat_map(|f| names.iter().map(|name| f.join(name)));
-    candidates
-        .filter_map(|path| path.canonicalize().ok().map(|_| path))
-        .find_map(|path| std::path::absolute(path.parent()?.canonicalize().ok()?.join(path.file_name()?)).ok())
-        .ok_or_else(|| {
-            Failure::new(format!(
-                "{option}: no {} in {} or beside mpirun",
-                names[0],
-                folders[0].display()
-            ))
-        })
 }

@@ -1,0 +1,295 @@
+//! Arrays of handles, and the functions that are given arrays of requests.
+
+use crate::status::{IGNORE, MpichStatus, Status, StatusSlot};
+use crate::values::*;
+use crate::{apply, call, translation};
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::ptr::{null_mut, without_provenance_mut};
+
+/// How many values take no memory from the heap.
+const FEW: usize = 128;
+
+/// Room for some values during a call.
+struct Room<T> {
+    few: [MaybeUninit<T>; FEW],
+    many: Vec<MaybeUninit<T>>,
+    count: usize,
+}
+
+impl<T: Copy> Room<T> {
+    fn new(value: T, count: usize) -> Room<T> {
+        let mut room = Room {
+            few: [const { MaybeUninit::uninit() }; FEW],
+            many: Vec::with_capacity(if count > FEW { count } else { 0 }),
+            count,
+        };
+        match room.few.get_mut(..count) {
+            Some(few) => few.fill(MaybeUninit::new(value)),
+            None => room.many.resize(count, MaybeUninit::new(value)),
+        }
+        room
+    }
+
+    fn all(&mut self) -> &mut [T] {
+        let all = match self.few.get_mut(..self.count) {
+            Some(few) => few,
+            None => &mut self.many[..],
+        };
+        // SAFETY: `new` has given all of these a value.
+        unsafe { &mut *(all as *mut [MaybeUninit<T>] as *mut [T]) }
+    }
+}
+
+/// The program's handles, and MPICH's in their place during a call.
+pub struct Handles {
+    at: *mut Handle,
+    own: Room<c_int>,
+}
+
+impl Handles {
+    /// Reads `count` handles.
+    ///
+    /// # Safety
+    /// `at` is a null pointer, or leads to that many.
+    pub unsafe fn read(at: *mut Handle, count: impl TryInto<usize>) -> Handles {
+        let count = if at.is_null() { 0 } else { count.try_into().unwrap_or(0) };
+        let mut own = Room::new(0, count);
+        for (index, value) in own.all().iter_mut().enumerate() {
+            // SAFETY: as above.
+            *value = mpich(unsafe { *at.add(index) });
+        }
+        Handles { at, own }
+    }
+
+    /// What the function is given.
+    pub fn pointer(&mut self) -> *mut c_int {
+        if self.at.is_null() {
+            null_mut()
+        } else {
+            self.own.all().as_mut_ptr()
+        }
+    }
+
+    /// Gives the program those that the function has changed.
+    ///
+    /// # Safety
+    /// As for [`Handles::read`].
+    unsafe fn give(&mut self) {
+        for (index, &value) in self.own.all().iter().enumerate() {
+            // SAFETY: as above.
+            let handle = unsafe { &mut *self.at.add(index) };
+            if mpich(*handle) != value {
+                *handle = standard(value);
+            }
+        }
+    }
+}
+
+/// The program's statuses, and MPICH's in their place during a call.
+struct Statuses {
+    at: *mut Status,
+    own: Room<MpichStatus>,
+}
+
+impl Statuses {
+    /// For `count` statuses that the function fills.
+    fn empty(at: *mut Status, count: c_int) -> Statuses {
+        let count = if at.is_null() {
+            0
+        } else {
+            usize::try_from(count).unwrap_or(0)
+        };
+        Statuses {
+            at,
+            own: Room::new(MpichStatus::EMPTY, count),
+        }
+    }
+
+    /// What the function is given.
+    fn pointer(&mut self) -> *mut MpichStatus {
+        if self.at.is_null() {
+            without_provenance_mut(IGNORE)
+        } else {
+            self.own.all().as_mut_ptr()
+        }
+    }
+
+    /// Gives the program the first `count`.
+    ///
+    /// # Safety
+    /// `at` is a null pointer, or leads to as many statuses as were asked for.
+    unsafe fn give(&mut self, count: usize) {
+        for (index, value) in self.own.all().iter().enumerate().take(count) {
+            // SAFETY: as above.
+            unsafe { &mut *self.at.add(index) }.take(value);
+        }
+    }
+}
+
+#[apply(translation!)]
+pub unsafe extern "C" fn MPI_Waitall(
+    count: c_int,
+    array_of_requests: *mut Handle,
+    array_of_statuses: *mut Status,
+) -> c_int {
+    let mut requests = Handles::read(array_of_requests, count);
+    let mut statuses = Statuses::empty(array_of_statuses, count);
+    let wait = call!(MPI_Waitall: fn(c_int, *mut c_int, *mut MpichStatus) -> c_int);
+    let result = standard_code(wait(count, requests.pointer(), statuses.pointer()));
+    requests.give();
+    statuses.give(usize::MAX);
+    result
+}
+
+#[apply(translation!)]
+pub unsafe extern "C" fn MPI_Testall(
+    count: c_int,
+    array_of_requests: *mut Handle,
+    flag: *mut c_int,
+    array_of_statuses: *mut Status,
+) -> c_int {
+    let mut requests = Handles::read(array_of_requests, count);
+    let mut statuses = Statuses::empty(array_of_statuses, count);
+    let test = call!(MPI_Testall: fn(c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
+    let result = standard_code(test(count, requests.pointer(), flag, statuses.pointer()));
+    requests.give();
+    if result != 0 || *flag != 0 {
+        statuses.give(usize::MAX);
+    }
+    result
+}
+
+#[apply(translation!)]
+pub unsafe extern "C" fn MPI_Request_get_status_all(
+    count: c_int,
+    array_of_requests: *mut Handle,
+    flag: *mut c_int,
+    array_of_statuses: *mut Status,
+) -> c_int {
+    let mut requests = Handles::read(array_of_requests, count);
+    let mut statuses = Statuses::empty(array_of_statuses, count);
+    let look = call!(MPI_Request_get_status_all: fn(c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
+    let result = standard_code(look(count, requests.pointer(), flag, statuses.pointer()));
+    if result != 0 || *flag != 0 {
+        statuses.give(usize::MAX);
+    }
+    result
+}
+
+#[apply(translation!)]
+pub unsafe extern "C" fn MPI_Waitany(
+    count: c_int,
+    array_of_requests: *mut Handle,
+    indx: *mut c_int,
+    status: *mut Status,
+) -> c_int {
+    let mut requests = Handles::read(array_of_requests, count);
+    let mut status = StatusSlot::empty(status);
+    let wait = call!(MPI_Waitany: fn(c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
+    let result = wait(count, requests.pointer(), indx, status.pointer());
+    requests.give();
+    status.give();
+    standard_code(result)
+}
+
+/// Makes the functions that look for any request that is complete.
+macro_rules! any {
+    ($($name:ident)*) => {$(
+        #[apply(translation!)]
+        pub unsafe extern "C" fn $name(
+            count: c_int, array_of_requests: *mut Handle, indx: *mut c_int, flag: *mut c_int, status: *mut Status,
+        ) -> c_int {
+            let mut requests = Handles::read(array_of_requests, count);
+            let mut status = StatusSlot::empty(status);
+            let test = call!($name: fn(c_int, *mut c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
+            let result = test(count, requests.pointer(), indx, flag, status.pointer());
+            requests.give();
+            status.give();
+            standard_code(result)
+        }
+    )*};
+}
+any! { MPI_Testany MPI_Request_get_status_any }
+
+/// Makes the functions that name all requests that are complete.
+macro_rules! some {
+    ($($name:ident)*) => {$(
+        #[apply(translation!)]
+        pub unsafe extern "C" fn $name(
+            incount: c_int, array_of_requests: *mut Handle, outcount: *mut c_int, array_of_indices: *mut c_int,
+            array_of_statuses: *mut Status,
+        ) -> c_int {
+            let mut requests = Handles::read(array_of_requests, incount);
+            let mut statuses = Statuses::empty(array_of_statuses, incount);
+            let some = call!($name: fn(c_int, *mut c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
+            let mut found = 0;
+            let place = if outcount.is_null() { outcount } else { &raw mut found };
+            let result = standard_code(some(incount, requests.pointer(), place, array_of_indices, statuses.pointer()));
+            if !outcount.is_null() {
+                *outcount = found;
+            }
+            requests.give();
+            statuses.give(usize::try_from(found).unwrap_or(0));
+            result
+        }
+    )*};
+}
+some! { MPI_Waitsome MPI_Testsome MPI_Request_get_status_some }
+
+#[apply(translation!)]
+pub unsafe extern "C" fn MPI_Startall(count: c_int, array_of_requests: *mut Handle) -> c_int {
+    let mut requests = Handles::read(array_of_requests, count);
+    let result = call!(MPI_Startall: fn(c_int, *mut c_int) -> c_int)(count, requests.pointer());
+    requests.give();
+    standard_code(result)
+}
+
+/// How many blocks an exchange on `comm` sends and receives; none if that is no communicator of this kind, which the function says.
+pub fn partners(comm: Handle, with_neighbors: bool) -> (usize, usize) {
+    let comm = mpich(comm);
+    let ask = |function: unsafe extern "C" fn(c_int, *mut c_int) -> c_int| {
+        let mut answer = 0;
+        // SAFETY: all these functions set one number.
+        match unsafe { function(comm, &raw mut answer) } {
+            0 => Some(answer),
+            _ => None,
+        }
+    };
+    let found = if with_neighbors {
+        ask(call!(MPI_Topo_test: fn(c_int, *mut c_int) -> c_int)).and_then(|kind| match TOPOLOGIES.standard(kind) {
+            CART => ask(call!(MPI_Cartdim_get: fn(c_int, *mut c_int) -> c_int))
+                .map(|dimensions| (2 * dimensions, 2 * dimensions)),
+            GRAPH => {
+                let rank = ask(call!(MPI_Comm_rank: fn(c_int, *mut c_int) -> c_int))?;
+                let (mut count, ask) = (
+                    0,
+                    call!(MPI_Graph_neighbors_count: fn(c_int, c_int, *mut c_int) -> c_int),
+                );
+                // SAFETY: it sets one number.
+                unsafe { ask(comm, rank, &raw mut count) };
+                Some((count, count))
+            }
+            DIST_GRAPH => {
+                let ask = call!(MPI_Dist_graph_neighbors_count: fn(c_int, *mut c_int, *mut c_int, *mut c_int) -> c_int);
+                let (mut sources, mut destinations, mut is_weighted) = (0, 0, 0);
+                // SAFETY: it sets three numbers.
+                unsafe { ask(comm, &raw mut sources, &raw mut destinations, &raw mut is_weighted) };
+                Some((destinations, sources))
+            }
+            _ => None,
+        })
+    } else {
+        let all = match ask(call!(MPI_Comm_test_inter: fn(c_int, *mut c_int) -> c_int)) {
+            Some(0) => ask(call!(MPI_Comm_size: fn(c_int, *mut c_int) -> c_int)),
+            Some(_) => ask(call!(MPI_Comm_remote_size: fn(c_int, *mut c_int) -> c_int)),
+            None => None,
+        };
+        all.map(|all| (all, all))
+    };
+    found.map_or((0, 0), |(to, from)| (to as usize, from as usize))
+}
+
+const CART: c_int = 211;
+const GRAPH: c_int = 212;
+const DIST_GRAPH: c_int = 213;

@@ -1,0 +1,85 @@
+//! The library with the MPICH ABI: `libmpi.so.12` in the folder of this one.
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
+use std::ffi::{CStr, OsStr, c_void};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A function of that library, which is looked up when it is called first.
+pub struct Function {
+    name: &'static str,
+    address: AtomicPtr<c_void>,
+}
+
+impl Function {
+    /// The function `name`, which ends in NUL.
+    pub const fn named(name: &'static str) -> Function {
+        Function {
+            name,
+            address: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// Where it is.
+    #[inline]
+    pub fn address(&self) -> *mut c_void {
+        match self.address.load(Ordering::Relaxed) {
+            address if address.is_null() => self.find(),
+            address => address,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self) -> *mut c_void {
+        let address = symbol(self.name);
+        self.address.store(address, Ordering::Relaxed);
+        address
+    }
+}
+
+/// The address of `name`, which ends in NUL. The process ends if there is no such thing: nothing of MPI works then.
+pub fn symbol(name: &str) -> *mut c_void {
+    // SAFETY: only its address is used, by who knows its type.
+    let found: Result<Symbol<*mut c_void>, _> = unsafe { library().get(name.as_bytes()) };
+    match found {
+        Ok(symbol) => symbol.as_raw_ptr(),
+        Err(error) => give_up(&format!("the libmpi.so.12 beside it is of another version: {error}")),
+    }
+}
+
+fn library() -> &'static Library {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let file = folder().join("libmpi.so.12");
+        // Its names stay its own: the program's calls are for this library.
+        // SAFETY: loading libmpi.so.12 runs no code of ours.
+        match unsafe { Library::open(Some(&file), RTLD_NOW | RTLD_LOCAL) } {
+            Ok(library) => library,
+            Err(error) => give_up(&format!("it needs {}: {error}", file.display())),
+        }
+    })
+}
+
+/// Where this library lies.
+fn folder() -> &'static Path {
+    let mut info = MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: an address of this library, and a structure to fill.
+    let known = unsafe { libc::dladdr(folder as fn() -> &'static Path as *const c_void, info.as_mut_ptr()) };
+    if known == 0 {
+        give_up("the linker does not know where it lies");
+    }
+    // SAFETY: dladdr has filled it; the name lives as long as this library is loaded.
+    let name = unsafe { CStr::from_ptr(info.assume_init().dli_fname) };
+    let file = Path::new(OsStr::from_bytes(name.to_bytes()));
+    file.parent().unwrap_or(Path::new("."))
+}
+
+fn give_up(why: &str) -> ! {
+    eprintln!("nearmpi: libmpi_abi.so.1 does not work: {why}");
+    std::process::abort()
+}
