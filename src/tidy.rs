@@ -107,7 +107,16 @@ fn root() -> &'static Path {
 /// Every text file of the repository that people write.
 fn sources() -> Vec<Source> {
     let mut found = Vec::new();
-    for name in ["src", "tests", "c-tests", "osu-bench", "scripts", "man", ".ci"] {
+    for name in [
+        "src",
+        "standard-abi",
+        "tests",
+        "c-tests",
+        "osu-bench",
+        "scripts",
+        "man",
+        ".ci",
+    ] {
         gather(&root().join(name), &mut found);
     }
     for entry in fs::read_dir(root()).unwrap() {

@@ -12,6 +12,9 @@ pub const ABI: &str = "18:2:6";
 /// The name that programs ask the dynamic linker for.
 pub const SONAME: &str = "libmpi.so.12";
 
+/// The same for programs of the standard ABI of MPI-5.0.
+pub const STANDARD_SONAME: &str = "libmpi_abi.so.1";
+
 /// The installed file's full name: soname, age, revision.
 pub const FILE: &str = "libmpi.so.12.6.2";
 

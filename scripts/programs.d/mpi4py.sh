@@ -5,7 +5,7 @@ mpi4py_fetch() {
     wheel mpi4py $MPI4PY_VERSION && once pypi-numpy "$PYTHON" -m pip install -q numpy &&
         once mpi4py-source mpi4py_source || die "mpi4py could not be fetched (see $CACHE/logs/fetch.log)"
     TESTS=$CACHE/mpi4py-$MPI4PY_VERSION/test
-    PYTHONPATH=$(site mpi4py)
+    PYTHONPATH=${MPI4PY_SITE:-$(site mpi4py)}
     export PYTHONPATH PYTHONDONTWRITEBYTECODE=1
 }
 mpi4py_source() {
@@ -64,6 +64,16 @@ mpi4py_tests() {
     [ "$fine" -ge "$n" ] && [ "${ran:-0}" -gt 0 ] || die "$fine of $n ranks were content, ${ran:-0} tests ran"
     say "$ran tests on each of $n ranks $(sed -nE 's/^OK *//p' "$LOG" | grep . | head -n 1)"
 }
+# mpi4py_standard RANKS LIMIT MODULE...: the same with mpi4py compiled for the standard ABI.
+mpi4py_standard() {
+    MPI4PY_SITE=$CACHE/mpi4py-standard-$WITH
+    MPICC=$PREFIX/bin/mpicc_abi once "mpi4py-standard-$WITH" "$PYTHON" -m pip install -q --no-deps --no-binary mpi4py \
+        --target "$MPI4PY_SITE" "mpi4py==$MPI4PY_VERSION" || die "mpi4py could not be built (see $CACHE/logs/fetch.log)"
+    ranks 1 30 env PYTHONPATH="$MPI4PY_SITE" "$PYTHON" -c \
+        'from mpi4py import MPI; assert MPI.Get_version() == (5, 0); print([line.split()[-1] for line in open("/proc/self/maps") if "libmpi_abi" in line][0])'
+    grep -q "^$PREFIX/lib/libmpi_abi" "$LOG" || die "$(grep libmpi_abi "$LOG" | head -n 1) is mapped"
+    mpi4py_tests "$@"
+}
 mpi4py_failures() {
     local list
     list=$(grep -aoE '^(FAIL|ERROR): [A-Za-z_0-9]+ \([a-zA-Z_0-9.]+' "$LOG" | sed -E 's/.*\(//' | sort -u)
@@ -90,5 +100,8 @@ mpi4py_programs() {
     prog mpi4py-spawn-2 default mpi4py_tests 2 120 test_spawn test_dynproc
     for n in 1 2 3 4; do
         prog mpi4py-suite-$n slow mpi4py_tests $n 600 "${without[@]}"
+    done
+    for n in 1 3; do
+        prog mpi4py-standard-$n slow mpi4py_standard $n 600 "${without[@]}"
     done
 }

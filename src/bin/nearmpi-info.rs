@@ -86,12 +86,13 @@ fn overview() -> String {
     let prefix = prefix.as_deref().and_then(Path::parent).and_then(Path::parent);
     let prefix = prefix.map_or("unknown".into(), |path| path.display().to_string());
     format!(
-        "nearmpi:   {}\nABI:       MPICH {} ({}), interface {}\nlibrary:   {}\nprefix:    {prefix}\ncompiler:  {}\n\
+        "nearmpi:   {}\nABI:       MPICH {} ({}), interface {}; of MPI-5.0 ({})\nlibrary:   {}\nprefix:    {prefix}\ncompiler:  {}\n\
          functions: {} of {} written (--functions)\n",
         version::NEARMPI,
         version::MPICH,
         version::SONAME,
         version::ABI,
+        version::STANDARD_SONAME,
         version::FILE,
         env!("NEARMPI_RUSTC"),
         all_functions().filter(|(_, written)| *written).count(),

@@ -71,16 +71,15 @@ impl Handles {
         }
     }
 
-    /// Gives the program those that the function has changed.
+    /// Gives the program what the function has left: the same, or null handles. What was no handle stays.
     ///
     /// # Safety
     /// As for [`Handles::read`].
     unsafe fn give(&mut self) {
         for (index, &value) in self.own.all().iter().enumerate() {
-            // SAFETY: as above.
-            let handle = unsafe { &mut *self.at.add(index) };
-            if mpich(*handle) != value {
-                *handle = standard(value);
+            if value != 0 {
+                // SAFETY: as above.
+                unsafe { *self.at.add(index) = standard(value) };
             }
         }
     }

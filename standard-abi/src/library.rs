@@ -1,7 +1,9 @@
 //! The library with the MPICH ABI: `libmpi.so.12` in the folder of this one.
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
+use std::error::Error;
 use std::ffi::{CStr, OsStr, c_void};
+use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -48,7 +50,7 @@ pub fn symbol(name: &str) -> *mut c_void {
     let found: Result<Symbol<*mut c_void>, _> = unsafe { library().get(name.as_bytes()) };
     match found {
         Ok(symbol) => symbol.as_raw_ptr(),
-        Err(error) => give_up(&format!("the libmpi.so.12 beside it is of another version: {error}")),
+        Err(error) => give_up("the libmpi.so.12 beside it is of another version", &error),
     }
 }
 
@@ -60,7 +62,7 @@ fn library() -> &'static Library {
         // SAFETY: loading libmpi.so.12 runs no code of ours.
         match unsafe { Library::open(Some(&file), RTLD_NOW | RTLD_LOCAL) } {
             Ok(library) => library,
-            Err(error) => give_up(&format!("it needs {}: {error}", file.display())),
+            Err(error) => give_up("it needs libmpi.so.12 beside it", &error),
         }
     })
 }
@@ -71,7 +73,10 @@ fn folder() -> &'static Path {
     // SAFETY: an address of this library, and a structure to fill.
     let known = unsafe { libc::dladdr(folder as fn() -> &'static Path as *const c_void, info.as_mut_ptr()) };
     if known == 0 {
-        give_up("the linker does not know where it lies");
+        give_up(
+            "the loader does not know where it lies",
+            &std::io::Error::last_os_error(),
+        );
     }
     // SAFETY: dladdr has filled it; the name lives as long as this library is loaded.
     let name = unsafe { CStr::from_ptr(info.assume_init().dli_fname) };
@@ -79,7 +84,12 @@ fn folder() -> &'static Path {
     file.parent().unwrap_or(Path::new("."))
 }
 
-fn give_up(why: &str) -> ! {
-    eprintln!("nearmpi: libmpi_abi.so.1 does not work: {why}");
-    std::process::abort()
+fn give_up(what: &str, error: &dyn Error) -> ! {
+    let why = error.source().unwrap_or(error);
+    // Who cannot be told is not told.
+    let _ = writeln!(
+        std::io::stderr(),
+        "nearmpi: libmpi_abi.so.1 does not work: {what}: {why}"
+    );
+    std::process::exit(1)
 }

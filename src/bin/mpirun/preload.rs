@@ -5,6 +5,7 @@
 
 use crate::arguments::{App, Job};
 use crate::start::Failure;
+use mpi::version;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -63,7 +64,7 @@ impl Preload {
         let lib = mpich.parent().unwrap_or(Path::new("/")).display().to_string();
         put_before(env, "LD_LIBRARY_PATH", format!("{lib}:{lib}/compat").as_ref());
         let library = match has_standard_abi(app, file, env) {
-            true => installed("-preload", &["libmpi_abi.so.1"])?,
+            true => installed("-preload", &[version::STANDARD_SONAME])?,
             false => mpich.clone(),
         };
         put_before(env, "LD_PRELOAD", library.as_os_str());
