@@ -41,6 +41,7 @@ class Mpis:
         root = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM")
         self.known = {  # launcher, folder of the binaries, environment
             "nearmpi": (f"{near}/bin/mpirun", "mpich", {"LD_LIBRARY_PATH": f"{near}/lib:{near}/lib/compat"}),
+            "standard": (f"{near}/bin/mpirun", "standard", {"LD_LIBRARY_PATH": f"{near}/lib"}),
             "mpich5": (f"{peer}/mpich5/bin/mpiexec", "mpich", {"LD_LIBRARY_PATH": f"{peer}/mpich5/lib"}),
             "mpich4": (f"{peer}/mpich4/bin/mpiexec", "mpich", {"LD_LIBRARY_PATH": f"{peer}/mpich4/lib"}),
             "impi": (f"{peer}/impi/bin/mpiexec", "mpich", {"LD_LIBRARY_PATH": f"{peer}/impi/lib", "I_MPI_FABRICS": "shm"}),

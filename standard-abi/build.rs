@@ -7,10 +7,11 @@ mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use tables::{Function, Parameter};
+use tables::{Constant, Function, Parameter};
 
-/// Groups of integers that one parameter takes, by their names' beginnings.
-const GROUPS: [(&str, &[&str]); 18] = [
+/// Groups of numbers that one parameter takes: their names, or how these begin.
+const GROUPS: [(&str, &[&str]); 19] = [
+    ("CLASSES", &["MPI_SUCCESS", "MPI_ERR_", "MPI_T_ERR_"]),
     ("COMBINERS", &["MPI_COMBINER_"]),
     (
         "COMPARISONS",
@@ -18,7 +19,24 @@ const GROUPS: [(&str, &[&str]); 18] = [
     ),
     ("DISTRIBUTIONS", &["MPI_DISTRIBUTE_"]),
     ("FLAVORS", &["MPI_WIN_FLAVOR_"]),
-    ("KEYVALS", &[]),
+    (
+        "KEYVALS",
+        &[
+            "MPI_KEYVAL_INVALID",
+            "MPI_TAG_UB",
+            "MPI_HOST",
+            "MPI_IO",
+            "MPI_WTIME_IS_GLOBAL",
+            "MPI_UNIVERSE_SIZE",
+            "MPI_LASTUSEDCODE",
+            "MPI_APPNUM",
+            "MPI_WIN_BASE",
+            "MPI_WIN_SIZE",
+            "MPI_WIN_DISP_UNIT",
+            "MPI_WIN_CREATE_FLAVOR",
+            "MPI_WIN_MODEL",
+        ],
+    ),
     ("LOCKS", &["MPI_LOCK_"]),
     ("MODELS", &["MPI_WIN_SEPARATE", "MPI_WIN_UNIFIED"]),
     ("MODES", &["MPI_MODE_"]),
@@ -32,6 +50,36 @@ const GROUPS: [(&str, &[&str]); 18] = [
     ("TOOL_SCOPES", &["MPI_T_SCOPE_"]),
     ("TOOL_VERBOSITIES", &["MPI_T_VERBOSITY_"]),
     ("TYPE_CLASSES", &["MPI_TYPECLASS_"]),
+];
+
+/// What has other values in MPICH's ABI and is in no table: what `values.rs`, `status.rs`, `callbacks.rs` and `special.rs` translate, what only
+/// the program looks at, and what the library has none of (sources of events, data types of extensions).
+const OTHERWISE: [&str; 25] = [
+    "MPI_ABI_",
+    "MPI_ANY_SOURCE",
+    "MPI_ANY_TAG",
+    "MPI_BSEND_OVERHEAD",
+    "MPI_BUFFER_AUTOMATIC",
+    "MPI_COMM_DUP_FN",
+    "MPI_DISPLACEMENT_CURRENT",
+    "MPI_DUP_FN",
+    "MPI_FILE_NULL",
+    "MPI_F_",
+    "MPI_IN_PLACE",
+    "MPI_MAX_",
+    "MPI_PROC_NULL",
+    "MPI_ROOT",
+    "MPI_STATUSES_IGNORE",
+    "MPI_STATUS_IGNORE",
+    "MPI_SUBVERSION",
+    "MPI_TYPE_DUP_FN",
+    "MPI_T_",
+    "MPI_UNWEIGHTED",
+    "MPI_VERSION",
+    "MPI_WEIGHTS_EMPTY",
+    "MPI_WIN_DUP_FN",
+    "MPIX_TYPECLASS_LOGICAL",
+    "MPI_ERR_LASTCODE",
 ];
 
 /// Parameters that one of those groups is for: the name, whether the function sets it, the group.
@@ -100,83 +148,61 @@ fn number(text: &str) -> i64 {
     }
 }
 
-/// Tables of pairs, the value of the standard's ABI first.
+/// The standard's numbers by name, and tables of pairs, the standard's number first.
 fn values() -> String {
-    let mpich: BTreeMap<&str, &str> = tables::constants().iter().map(|c| (c.name, c.value)).collect();
-    let (mut handles, mut classes) = (BTreeMap::new(), BTreeMap::new());
-    let mut groups: BTreeMap<&str, Vec<(i64, i64, &str)>> = BTreeMap::new();
+    let mpich: BTreeMap<&str, &str> = tables::constants().into_iter().map(|c| (c.name, c.value)).collect();
+    let mut handles = BTreeMap::new();
+    let mut groups: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
+    let mut text =
+        String::from("/// The standard's numbers.\n#[allow(dead_code)]\npub mod number {\n    use std::ffi::c_int;\n");
     for constant in tables::standard_constants() {
-        let Some(other) = mpich.get(constant.name) else {
-            continue;
-        };
-        if let Some(kind) = constant.kind.strip_prefix("handle:") {
-            if kind != "MPI_File" && !kind.starts_with("MPI_T_") {
-                handles
-                    .entry(number(constant.value))
-                    .or_insert((number(other), constant.name));
-            }
-            continue;
-        }
-        if constant.kind == "errclass" && constant.name != "MPI_ERR_LASTCODE" {
-            classes.insert(number(constant.value), (number(other), constant.name));
-        }
-        let is_in = |names: &[&str]| {
-            names.iter().any(|name| {
-                if name.ends_with('_') {
-                    constant.name.starts_with(name)
-                } else {
-                    constant.name == *name
-                }
-            })
-        };
-        for (group, names) in GROUPS {
-            if is_in(names) || group == "KEYVALS" && constant.kind == "keyval" {
-                groups
-                    .entry(group)
-                    .or_default()
-                    .push((number(constant.value), number(other), constant.name));
-            }
+        let Constant { name, kind, value } = constant;
+        let is_pointer = ["handle", "ptr", "callback"]
+            .iter()
+            .any(|start| kind.starts_with(start));
+        let rust = if is_pointer { "usize" } else { "c_int" };
+        writeln!(text, "    pub const {name}: {rust} = {value};").unwrap();
+        let own = number(value);
+        let other = mpich.get(name).copied();
+        let is_otherwise = OTHERWISE.contains(&name);
+        let is_in = |part: &&str| name == *part || part.ends_with('_') && name.starts_with(part);
+        let group = GROUPS.iter().find(|(_, parts)| parts.iter().any(is_in));
+        if let Some((group, _)) = group.filter(|_| !is_otherwise) {
+            groups
+                .entry(group)
+                .or_default()
+                .push((own, number(other.unwrap_or(value))));
+        } else if kind.starts_with("handle:") && !OTHERWISE.iter().any(is_in) {
+            handles.entry(own).or_insert((number(other.unwrap()), name));
+        } else if other.is_none_or(|other| other != value) && !OTHERWISE.iter().any(is_in) {
+            panic!("nothing translates {name}, which is {value} in the standard's ABI and {other:?} in MPICH's");
         }
     }
+    text += "}\n";
     let last = *handles.keys().max().unwrap();
-    let mut text = format!(
-        "/// MPICH's handle for each predefined one; 0 for none.\npub static PREDEFINED: [c_int; {}] = [\n",
-        last + 1
-    );
+    writeln!(text, "/// MPICH's handle for each predefined one; 0 for none.").unwrap();
+    writeln!(text, "pub static PREDEFINED: [c_int; {}] = [", last + 1).unwrap();
     for value in 0..=last {
         let (other, name) = handles.get(&value).copied().unwrap_or((0, "none"));
-        writeln!(text, "    {other:#x}_u32 as c_int, // {value:#x} {name}").unwrap();
+        writeln!(text, "    {}, // {value:#x} {name}", other as i32).unwrap();
     }
     // What has the same number in MPICH, a null message beside a null request, is told apart where it is known which is meant.
     let mut back: BTreeMap<i32, (i64, &str)> = BTreeMap::new();
     for (&value, &(other, name)) in handles.iter().filter(|(_, (_, name))| *name != "MPI_MESSAGE_NULL") {
-        back.entry(other as u32 as i32).or_insert((value, name));
+        back.entry(other as i32).or_insert((value, name));
     }
-    writeln!(
-        text,
-        "];\n/// MPICH's handles in order, each with the standard's.\npub static NAMED: [(c_int, usize); {}] = [",
-        back.len()
-    )
-    .unwrap();
+    text += "];\n/// MPICH's handles in order, each with the standard's.\n";
+    writeln!(text, "pub static NAMED: [(c_int, usize); {}] = [", back.len()).unwrap();
     for (other, (value, name)) in back {
         writeln!(text, "    ({other}, {value}), // {name}").unwrap();
     }
     text += "];\n";
-    let classes = classes
-        .into_iter()
-        .map(|(value, (other, name))| (value, other, name))
-        .collect();
-    for (group, pairs) in groups.into_iter().chain([("CLASSES", classes)]) {
-        writeln!(text, "/// See [`Pairs`].\npub static {group}: Pairs = &[").unwrap();
-        for (value, other, name) in pairs {
-            writeln!(
-                text,
-                "    ({value}, {other:#x}_u32 as c_int), // {name}",
-                other = other as u32
-            )
-            .unwrap();
-        }
-        text += "];\n";
+    for (group, mut pairs) in groups {
+        // What is a number of one ABI alone stands for what is one of the other alone, so that nothing gets lost either way.
+        let (ours, theirs): (BTreeSet<_>, BTreeSet<_>) = pairs.iter().copied().unzip();
+        pairs.extend(theirs.difference(&ours).copied().zip(ours.difference(&theirs).copied()));
+        let pairs: Vec<_> = pairs.iter().map(|&(own, other)| (own as i32, other as i32)).collect();
+        writeln!(text, "/// See [`Pairs`].\npub static {group}: Pairs = &{pairs:?};").unwrap();
     }
     text
 }
@@ -184,12 +210,15 @@ fn values() -> String {
 /// The functions of the standard's ABI that `src` does not write itself.
 fn functions() -> String {
     let mut by_hand = BTreeSet::new();
-    for file in ["arrays", "callbacks", "special"] {
+    for file in ["arrays", "callbacks", "special", "types"] {
         let text = std::fs::read_to_string(format!("src/{file}.rs")).unwrap();
-        // A name that is neither called nor only spoken of.
-        for (at, _) in text.match_indices("MPI_") {
-            if !["`", "call!("].iter().any(|before| text[..at].ends_with(before)) {
-                let name = text[at..].split(|c: char| !c.is_alphanumeric() && c != '_').next();
+        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            // A name that is not the one of a function that is called.
+            for (at, _) in line
+                .match_indices("MPI_")
+                .filter(|(at, _)| !line[..*at].ends_with("call!("))
+            {
+                let name = line[at..].split(|c: char| !c.is_alphanumeric() && c != '_').next();
                 by_hand.extend(name.map(str::to_owned));
             }
         }
@@ -299,9 +328,9 @@ fn steps(function: &Function, parameter: &Parameter) -> Steps {
     match (rust.as_str(), name.as_str()) {
         // In place, what is said of the blocks to send counts for nothing and need not be there.
         ("*const MPI_Datatype", "sendtypes") => many(format!(
-            "if sendbuf.addr() == IN_PLACE {{ 0 }} else {{ partners(comm, {neighbors}).0 }}"
+            "if sendbuf.addr() == number::MPI_IN_PLACE {{ 0 }} else {{ blocks(comm, {neighbors}).0 }}"
         )),
-        ("*const MPI_Datatype", "recvtypes") => many(format!("partners(comm, {neighbors}).1")),
+        ("*const MPI_Datatype", "recvtypes") => many(format!("blocks(comm, {neighbors}).1")),
         ("*const MPI_Datatype", "array_of_types") | ("*const MPI_Info", "array_of_info") => {
             many("count as isize".into())
         }

@@ -52,6 +52,7 @@ pub mod rma;
 pub mod send;
 pub mod session;
 mod source;
+pub mod standard;
 pub mod status;
 #[cfg(test)]
 #[allow(dead_code)]

@@ -121,7 +121,7 @@ impl Statuses {
     unsafe fn give(&mut self, count: usize) {
         for (index, value) in self.own.all().iter().enumerate().take(count) {
             // SAFETY: as above.
-            unsafe { &mut *self.at.add(index) }.take(value);
+            unsafe { &mut *self.at.add(index) }.take_set(value);
         }
     }
 }
@@ -192,9 +192,9 @@ pub unsafe extern "C" fn MPI_Waitany(
     standard_code(result)
 }
 
-/// Makes the functions that look for any request that is complete.
+/// Makes the functions that look for any request that is complete, and free it or not.
 macro_rules! any {
-    ($($name:ident)*) => {$(
+    ($($name:ident $frees:literal)*) => {$(
         #[apply(translation!)]
         pub unsafe extern "C" fn $name(
             count: c_int, array_of_requests: *mut Handle, indx: *mut c_int, flag: *mut c_int, status: *mut Status,
@@ -203,17 +203,19 @@ macro_rules! any {
             let mut status = StatusSlot::empty(status);
             let test = call!($name: fn(c_int, *mut c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
             let result = test(count, requests.pointer(), indx, flag, status.pointer());
-            requests.give();
+            if $frees {
+                requests.give();
+            }
             status.give();
             standard_code(result)
         }
     )*};
 }
-any! { MPI_Testany MPI_Request_get_status_any }
+any! { MPI_Testany true MPI_Request_get_status_any false }
 
-/// Makes the functions that name all requests that are complete.
+/// Makes the functions that name all requests that are complete, and free them or not.
 macro_rules! some {
-    ($($name:ident)*) => {$(
+    ($($name:ident $frees:literal)*) => {$(
         #[apply(translation!)]
         pub unsafe extern "C" fn $name(
             incount: c_int, array_of_requests: *mut Handle, outcount: *mut c_int, array_of_indices: *mut c_int,
@@ -222,19 +224,21 @@ macro_rules! some {
             let mut requests = Handles::read(array_of_requests, incount);
             let mut statuses = Statuses::empty(array_of_statuses, incount);
             let some = call!($name: fn(c_int, *mut c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
-            let mut found = 0;
+            let mut found = outcount.as_ref().copied().unwrap_or(0);
             let place = if outcount.is_null() { outcount } else { &raw mut found };
             let result = standard_code(some(incount, requests.pointer(), place, array_of_indices, statuses.pointer()));
             if !outcount.is_null() {
                 *outcount = found;
             }
-            requests.give();
+            if $frees {
+                requests.give();
+            }
             statuses.give(usize::try_from(found).unwrap_or(0));
             result
         }
     )*};
 }
-some! { MPI_Waitsome MPI_Testsome MPI_Request_get_status_some }
+some! { MPI_Waitsome true MPI_Testsome true MPI_Request_get_status_some false }
 
 #[apply(translation!)]
 pub unsafe extern "C" fn MPI_Startall(count: c_int, array_of_requests: *mut Handle) -> c_int {
@@ -244,51 +248,11 @@ pub unsafe extern "C" fn MPI_Startall(count: c_int, array_of_requests: *mut Hand
     standard_code(result)
 }
 
-/// How many blocks an exchange on `comm` sends and receives; none if that is no communicator of this kind, which the function says.
-pub fn partners(comm: Handle, with_neighbors: bool) -> (usize, usize) {
-    let comm = mpich(comm);
-    let ask = |function: unsafe extern "C" fn(c_int, *mut c_int) -> c_int| {
-        let mut answer = 0;
-        // SAFETY: all these functions set one number.
-        match unsafe { function(comm, &raw mut answer) } {
-            0 => Some(answer),
-            _ => None,
-        }
-    };
-    let found = if with_neighbors {
-        ask(call!(MPI_Topo_test: fn(c_int, *mut c_int) -> c_int)).and_then(|kind| match TOPOLOGIES.standard(kind) {
-            CART => ask(call!(MPI_Cartdim_get: fn(c_int, *mut c_int) -> c_int))
-                .map(|dimensions| (2 * dimensions, 2 * dimensions)),
-            GRAPH => {
-                let rank = ask(call!(MPI_Comm_rank: fn(c_int, *mut c_int) -> c_int))?;
-                let (mut count, ask) = (
-                    0,
-                    call!(MPI_Graph_neighbors_count: fn(c_int, c_int, *mut c_int) -> c_int),
-                );
-                // SAFETY: it sets one number.
-                unsafe { ask(comm, rank, &raw mut count) };
-                Some((count, count))
-            }
-            DIST_GRAPH => {
-                let ask = call!(MPI_Dist_graph_neighbors_count: fn(c_int, *mut c_int, *mut c_int, *mut c_int) -> c_int);
-                let (mut sources, mut destinations, mut is_weighted) = (0, 0, 0);
-                // SAFETY: it sets three numbers.
-                unsafe { ask(comm, &raw mut sources, &raw mut destinations, &raw mut is_weighted) };
-                Some((destinations, sources))
-            }
-            _ => None,
-        })
-    } else {
-        let all = match ask(call!(MPI_Comm_test_inter: fn(c_int, *mut c_int) -> c_int)) {
-            Some(0) => ask(call!(MPI_Comm_size: fn(c_int, *mut c_int) -> c_int)),
-            Some(_) => ask(call!(MPI_Comm_remote_size: fn(c_int, *mut c_int) -> c_int)),
-            None => None,
-        };
-        all.map(|all| (all, all))
-    };
-    found.map_or((0, 0), |(to, from)| (to as usize, from as usize))
+/// How many blocks an exchange on `comm` sends and receives; none if it serves for none, which the function says.
+pub fn blocks(comm: Handle, with_neighbors: bool) -> (usize, usize) {
+    let (mut sends, mut receives) = (0, 0);
+    let ask = call!(nearmpi_blocks: fn(c_int, c_int, *mut c_int, *mut c_int) -> ());
+    // SAFETY: it sets two numbers.
+    unsafe { ask(mpich(comm), with_neighbors.into(), &raw mut sends, &raw mut receives) };
+    (sends as usize, receives as usize)
 }
-
-const CART: c_int = 211;
-const GRAPH: c_int = 212;
-const DIST_GRAPH: c_int = 213;

@@ -1,12 +1,11 @@
 //! Functions of the program that the library calls: they are given handles and numbers of the standard's ABI.
 //!
-//! What the library hands on to a call-back leads to the program's function. Attribute keys and data representations may
-//! be used until the process ends, and nobody tells when they no longer are: what is kept for one, a few words, stays.
+//! What the library hands on to a call-back leads to the program's function.
 
 use crate::status::{MpichStatus, Status};
 use crate::values::*;
 use crate::{Pointer, apply, call, translation};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 use std::mem::transmute;
 use std::ptr::null_mut;
 
@@ -112,81 +111,80 @@ error_handlers! {
     MPI_File_create_errhandler: MPIX_File_create_errhandler_x, handle_file(Pointer);
 }
 
-// Attributes.
+// Attributes. The library hands the program's function on to a proxy, which MPICH has for other languages.
 
 type Copy = unsafe extern "C" fn(Handle, c_int, Pointer, Pointer, *mut Pointer, *mut c_int) -> c_int;
 type Delete = unsafe extern "C" fn(Handle, c_int, Pointer, Pointer) -> c_int;
-type MpichCopy = unsafe extern "C" fn(c_int, c_int, Pointer, Pointer, *mut Pointer, *mut c_int) -> c_int;
-type MpichDelete = unsafe extern "C" fn(c_int, c_int, Pointer, Pointer) -> c_int;
-
-/// What an attribute key's call-backs need: the program's functions, and its pointer.
-struct Key {
-    copy: Pointer,
-    delete: Pointer,
-    extra_state: Pointer,
-}
+type CopyProxy =
+    unsafe extern "C" fn(Pointer, c_int, c_int, Pointer, c_int, Pointer, *mut Pointer, *mut c_int) -> c_int;
+type DeleteProxy = unsafe extern "C" fn(Pointer, c_int, c_int, c_int, Pointer, Pointer) -> c_int;
 
 /// `MPI_COMM_DUP_FN` and the like.
 const DUP_FN: usize = 1;
 
+/// Calls the program's copy function. How the value was given does not matter: it is C's.
 unsafe extern "C" fn copy(
+    function: Pointer,
     object: c_int,
     keyval: c_int,
-    key: Pointer,
+    extra_state: Pointer,
+    _form: c_int,
     value: Pointer,
     new: *mut Pointer,
     flag: *mut c_int,
 ) -> c_int {
-    // SAFETY: `create_key` has handed this on; the library gives places for a value and a number.
+    // SAFETY: the program's function; the library gives places for a value and a number.
     unsafe {
-        let key = &*key.cast::<Key>();
-        if key.copy.addr() == DUP_FN {
+        if function.addr() == DUP_FN {
             (*new, *flag) = (value, 1);
             return 0;
         }
-        let copy = transmute::<Pointer, Copy>(key.copy);
-        mpich_code(copy(
-            standard(object),
-            KEYVALS.standard(keyval),
-            key.extra_state,
-            value,
-            new,
-            flag,
-        ))
+        let copy = transmute::<Pointer, Copy>(function);
+        let keyval = KEYVALS.standard(keyval);
+        mpich_code(copy(standard(object), keyval, extra_state, value, new, flag))
     }
 }
 
-unsafe extern "C" fn delete(object: c_int, keyval: c_int, value: Pointer, key: Pointer) -> c_int {
-    // SAFETY: as above.
-    unsafe {
-        let key = &*key.cast::<Key>();
-        let delete = transmute::<Pointer, Delete>(key.delete);
-        mpich_code(delete(
-            standard(object),
-            KEYVALS.standard(keyval),
-            value,
-            key.extra_state,
-        ))
-    }
+/// Calls the program's delete function.
+unsafe extern "C" fn delete(
+    function: Pointer,
+    object: c_int,
+    keyval: c_int,
+    _form: c_int,
+    value: Pointer,
+    extra_state: Pointer,
+) -> c_int {
+    // SAFETY: the program's function.
+    let delete = unsafe { transmute::<Pointer, Delete>(function) };
+    let keyval = KEYVALS.standard(keyval);
+    // SAFETY: as the library calls us.
+    mpich_code(unsafe { delete(standard(object), keyval, value, extra_state) })
 }
 
 /// Makes the functions that make attribute keys, and those that free them.
 macro_rules! keys {
     ($($create:ident $free:ident)*) => {$(
         #[apply(translation!)]
-        pub unsafe extern "C" fn $create(copy_fn: Pointer, delete_fn: Pointer, keyval: *mut c_int, extra_state: Pointer) -> c_int {
-            let key = Box::new(Key { copy: copy_fn, delete: delete_fn, extra_state });
-            let copy: Option<MpichCopy> = if copy_fn.is_null() { None } else { Some(copy) };
-            let delete: Option<MpichDelete> = if delete_fn.is_null() { None } else { Some(delete) };
-            let create = call!($create: fn(Option<MpichCopy>, Option<MpichDelete>, *mut c_int, *mut c_void) -> c_int);
-            standard_code(create(copy, delete, keyval, Box::into_raw(key).cast()))
+        pub unsafe extern "C" fn $create(
+            copy_fn: Pointer, delete_fn: Pointer, keyval: *mut c_int, extra_state: Pointer,
+        ) -> c_int {
+            let create = call!($create: fn(Pointer, Pointer, *mut c_int, Pointer) -> c_int);
+            let code = create(copy_fn, delete_fn, keyval, extra_state);
+            if code == 0 {
+                call!(MPII_Keyval_set_proxy: fn(c_int, CopyProxy, DeleteProxy) -> ())(*keyval, copy, delete);
+            }
+            standard_code(code)
         }
         #[apply(translation!)]
         pub unsafe extern "C" fn $free(keyval: *mut c_int) -> c_int {
-            set(keyval, |keyval| KEYVALS.mpich(keyval));
-            let result = call!($free: fn(*mut c_int) -> c_int)(keyval);
-            set(keyval, |keyval| KEYVALS.standard(keyval));
-            standard_code(result)
+            let free = call!($free: fn(*mut c_int) -> c_int);
+            if keyval.is_null() {
+                return standard_code(free(keyval));
+            }
+            let mut own = KEYVALS.mpich(*keyval);
+            let code = free(&raw mut own);
+            *keyval = KEYVALS.standard(own);
+            standard_code(code)
         }
     )*};
 }
@@ -204,43 +202,45 @@ type Free = unsafe extern "C" fn(Pointer) -> c_int;
 type Cancel = unsafe extern "C" fn(Pointer, c_int) -> c_int;
 type MpichQuery = unsafe extern "C" fn(Pointer, *mut MpichStatus) -> c_int;
 
-/// What a generalized request's call-backs need.
+/// What a generalized request's call-backs need: the program's functions that there are, and its pointer.
 struct Generalized {
-    query: Query,
-    free: Free,
-    cancel: Cancel,
+    query: Option<Query>,
+    free: Option<Free>,
+    cancel: Option<Cancel>,
     extra_state: Pointer,
 }
 
+/// Calls the program's query function, which fills a status of the standard's ABI.
 unsafe extern "C" fn query(request: Pointer, status: *mut MpichStatus) -> c_int {
     // SAFETY: `MPI_Grequest_start` has handed this on; the library gives a status.
     unsafe {
         let request = &*request.cast::<Generalized>();
         let mut own = Status::default();
         own.take(&*status);
-        let result = (request.query)(request.extra_state, &raw mut own);
-        *status = MpichStatus {
-            error: (*status).error,
-            ..own.mpich()
-        };
-        mpich_code(result)
+        let code = request
+            .query
+            .map_or(0, |query| query(request.extra_state, &raw mut own));
+        let error = (*status).error;
+        *status = MpichStatus { error, ..own.mpich() };
+        mpich_code(code)
     }
 }
 
-/// The last of the three to be called.
+/// Calls the program's free function. The library calls this last.
 unsafe extern "C" fn free(request: Pointer) -> c_int {
     // SAFETY: as above.
     unsafe {
         let request = Box::from_raw(request.cast::<Generalized>());
-        mpich_code((request.free)(request.extra_state))
+        mpich_code(request.free.map_or(0, |free| free(request.extra_state)))
     }
 }
 
+/// Calls the program's cancel function.
 unsafe extern "C" fn cancel(request: Pointer, complete: c_int) -> c_int {
     // SAFETY: as above.
     unsafe {
         let request = &*request.cast::<Generalized>();
-        mpich_code((request.cancel)(request.extra_state, complete))
+        mpich_code(request.cancel.map_or(0, |cancel| cancel(request.extra_state, complete)))
     }
 }
 
@@ -252,25 +252,23 @@ pub unsafe extern "C" fn MPI_Grequest_start(
     extra_state: Pointer,
     request: *mut Handle,
 ) -> c_int {
-    let start =
-        call!(MPI_Grequest_start: fn(Option<MpichQuery>, Option<Free>, Option<Cancel>, Pointer, *mut c_int) -> c_int);
-    let mut request = Slot::empty(request, standard);
-    let (Some(own_query), Some(own_free), Some(own_cancel)) = (query_fn, free_fn, cancel_fn) else {
-        // Which the library does not take either, and says so.
-        return standard_code(start(None, free_fn, cancel_fn, extra_state, request.pointer()));
-    };
     let own = Box::into_raw(Box::new(Generalized {
-        query: own_query,
-        free: own_free,
-        cancel: own_cancel,
+        query: query_fn,
+        free: free_fn,
+        cancel: cancel_fn,
         extra_state,
     }));
-    let result = start(Some(query), Some(free), Some(cancel), own.cast(), request.pointer());
-    if result != 0 {
+    let mut request = Slot::empty(request, standard);
+    let start =
+        call!(MPI_Grequest_start: fn(Option<MpichQuery>, Option<Free>, Option<Cancel>, Pointer, *mut c_int) -> c_int);
+    let (query, cancel): (Option<MpichQuery>, Option<Cancel>) =
+        (query_fn.map(|_| query as _), cancel_fn.map(|_| cancel as _));
+    let code = start(query, Some(free), cancel, own.cast(), request.pointer());
+    if code != 0 {
         drop(Box::from_raw(own));
     }
     request.give();
-    standard_code(result)
+    standard_code(code)
 }
 
 // Data representations of files.
@@ -278,7 +276,7 @@ pub unsafe extern "C" fn MPI_Grequest_start(
 type Extent = unsafe extern "C" fn(Handle, *mut isize, Pointer) -> c_int;
 type MpichExtent = unsafe extern "C" fn(c_int, *mut isize, Pointer) -> c_int;
 
-/// What a data representation's call-backs need.
+/// What a data representation's call-backs need, as long as the process lives.
 struct Representation {
     read: Pointer,
     write: Pointer,

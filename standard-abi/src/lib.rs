@@ -13,7 +13,7 @@
 //!
 //! Objects of the program's own keep their number, which is above all predefined ones in both ABIs; what differs is in
 //! [`values`]. `build.rs` writes most functions from the tables of `src/abi`; those that it cannot are in [`arrays`],
-//! [`callbacks`] and [`special`].
+//! [`callbacks`], [`types`] and [`special`].
 #![allow(unsafe_code)]
 #![allow(non_snake_case, clippy::missing_safety_doc, clippy::macro_metavars_in_unsafe)]
 
@@ -22,9 +22,10 @@ mod callbacks;
 mod library;
 mod special;
 mod status;
+mod types;
 mod values;
 
-use arrays::{Handles, partners};
+use arrays::{Handles, blocks};
 use macro_rules_attribute::apply;
 use status::{MpichStatus, Status, StatusSlot};
 use std::ffi::{c_int, c_void};

@@ -3,10 +3,10 @@
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 use std::error::Error;
 use std::ffi::{CStr, OsStr, c_void};
-use std::io::Write;
+use std::io::{self, Write};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -67,29 +67,40 @@ fn library() -> &'static Library {
     })
 }
 
-/// Where this library lies.
-fn folder() -> &'static Path {
+/// Where this library lies, by whatever name it was loaded.
+fn folder() -> PathBuf {
+    let here = folder as fn() -> PathBuf as *const c_void;
     let mut info = MaybeUninit::<libc::Dl_info>::uninit();
     // SAFETY: an address of this library, and a structure to fill.
-    let known = unsafe { libc::dladdr(folder as fn() -> &'static Path as *const c_void, info.as_mut_ptr()) };
-    if known == 0 {
-        give_up(
-            "the loader does not know where it lies",
-            &std::io::Error::last_os_error(),
-        );
+    if unsafe { libc::dladdr(here, info.as_mut_ptr()) } == 0 {
+        give_up("the loader does not know where it lies", &io::Error::last_os_error());
     }
     // SAFETY: dladdr has filled it; the name lives as long as this library is loaded.
     let name = unsafe { CStr::from_ptr(info.assume_init().dli_fname) };
-    let file = Path::new(OsStr::from_bytes(name.to_bytes()));
-    file.parent().unwrap_or(Path::new("."))
+    let name = Path::new(OsStr::from_bytes(name.to_bytes()));
+    // From another folder than this one now, perhaps.
+    let file = match name.is_absolute() {
+        true => name.canonicalize().ok(),
+        false => mapped_at(here.addr()),
+    };
+    let file = file.as_deref().unwrap_or(name);
+    file.parent().unwrap_or(Path::new(".")).to_owned()
+}
+
+/// The file that lies at an address of this process.
+fn mapped_at(address: usize) -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| {
+        let range = line.split([' ', '-']).map(|end| usize::from_str_radix(end, 16));
+        let mut ends = range.take(2).map_while(Result::ok);
+        ends.next().is_some_and(|start| start <= address) && ends.next().is_some_and(|end| address < end)
+    })?;
+    line.find('/').map(|at| PathBuf::from(&line[at..]))
 }
 
 fn give_up(what: &str, error: &dyn Error) -> ! {
     let why = error.source().unwrap_or(error);
     // Who cannot be told is not told.
-    let _ = writeln!(
-        std::io::stderr(),
-        "nearmpi: libmpi_abi.so.1 does not work: {what}: {why}"
-    );
+    let _ = writeln!(io::stderr(), "nearmpi: libmpi_abi.so.1 does not work: {what}: {why}");
     std::process::exit(1)
 }

@@ -35,26 +35,32 @@ impl Status {
     pub fn mpich(&self) -> MpichStatus {
         MpichStatus {
             counts: [self.reserved[0], self.reserved[1]],
-            source: match self.source {
-                -4.. => mpich_rank(self.source),
-                other => other,
-            },
+            source: mpich_rank(self.source),
             tag: mpich_tag(self.tag),
             error: mpich_code(self.error),
         }
     }
 
-    /// Takes over what the library has set: nothing if a test or a probe has found nothing.
+    /// Takes over what the library has set of [`MpichStatus::EMPTY`]: nothing if a test or a probe has found nothing.
     #[inline]
-    pub fn take(&mut self, status: &MpichStatus) {
+    pub fn take_set(&mut self, status: &MpichStatus) {
+        let own = self.error;
         if status.source != UNSET {
-            self.source = standard_rank(status.source);
-            self.tag = standard_tag(status.tag);
-            self.reserved[..2].copy_from_slice(&status.counts);
+            self.take(status);
+            self.error = own;
         }
         if status.error != UNSET {
             self.error = standard_code(status.error);
         }
+    }
+
+    /// Takes over all.
+    #[inline]
+    pub fn take(&mut self, status: &MpichStatus) {
+        self.source = standard_rank(status.source);
+        self.tag = standard_tag(status.tag);
+        self.error = standard_code(status.error);
+        self.reserved[..2].copy_from_slice(&status.counts);
     }
 }
 
@@ -72,6 +78,8 @@ impl MpichStatus {
 pub struct StatusSlot {
     at: *mut Status,
     value: MpichStatus,
+    /// Whether it had the program's values before.
+    is_full: bool,
 }
 
 impl StatusSlot {
@@ -81,6 +89,7 @@ impl StatusSlot {
         StatusSlot {
             at,
             value: MpichStatus::EMPTY,
+            is_full: false,
         }
     }
 
@@ -91,7 +100,11 @@ impl StatusSlot {
     pub unsafe fn full(at: *mut Status) -> StatusSlot {
         // SAFETY: as above.
         let value = unsafe { at.as_ref() }.map_or(MpichStatus::EMPTY, Status::mpich);
-        StatusSlot { at, value }
+        StatusSlot {
+            at,
+            value,
+            is_full: true,
+        }
     }
 
     /// What a function that fills it is given.
@@ -120,8 +133,10 @@ impl StatusSlot {
     #[inline]
     pub unsafe fn give(&self) {
         // SAFETY: as above.
-        if let Some(status) = unsafe { self.at.as_mut() } {
-            status.take(&self.value);
+        match unsafe { self.at.as_mut() } {
+            Some(status) if self.is_full => status.take(&self.value),
+            Some(status) => status.take_set(&self.value),
+            None => {}
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Numbers of both ABIs: `mpich_...` goes there, `standard_...` comes back.
 //!
-//! A number that means nothing in the standard's ABI must mean nothing in MPICH's either: where it would, it becomes
-//! one that does not.
+//! Both directions are one-to-one: what means nothing in the standard's ABI means nothing in MPICH's either, and comes back as it was.
 
 use crate::Pointer;
 use crate::library;
@@ -19,9 +18,6 @@ pub type Pairs = &'static [(c_int, c_int)];
 
 include!(concat!(env!("OUT_DIR"), "/values.rs"));
 
-/// What no function takes for anything.
-const NOTHING: c_int = c_int::MIN;
-
 /// Looks numbers up in both directions; what is not there stays what it is.
 pub trait Translate {
     /// MPICH's number.
@@ -33,11 +29,7 @@ pub trait Translate {
 impl Translate for Pairs {
     #[inline(never)]
     fn mpich(self, value: c_int) -> c_int {
-        match self.iter().find(|pair| pair.0 == value) {
-            Some(pair) => pair.1,
-            None if self.iter().any(|pair| pair.1 == value) => NOTHING,
-            None => value,
-        }
+        self.iter().find(|pair| pair.0 == value).map_or(value, |pair| pair.1)
     }
 
     #[inline(never)]
@@ -52,13 +44,19 @@ const MADE: usize = 1 << 31;
 /// The request of a message that has been sent already, which is all such messages'.
 const SENT: usize = 0x6c00_0001;
 
+/// Whether this is the handle of an object made at run time, and no number of MPICH's datatypes for pairs, which look so.
+#[inline]
+fn is_made(value: usize) -> bool {
+    value & !(MADE - 1) == MADE && value >> 26 != 0x23 || value == SENT
+}
+
 /// Any handle but a file's. Those of objects that the program has made are the same number.
 #[inline]
 pub fn mpich(handle: Handle) -> c_int {
     let value = handle.0.addr();
     match PREDEFINED.get(value) {
         Some(&predefined) => predefined,
-        None if value & !(MADE - 1) == MADE || value == SENT => value as u32 as c_int,
+        None if is_made(value) => value as u32 as c_int,
         None => 0,
     }
 }
@@ -68,11 +66,9 @@ pub fn mpich(handle: Handle) -> c_int {
 pub fn standard(handle: c_int) -> Handle {
     const REQUEST_NULL: c_int = 0x2c00_0000;
     let value = handle as u32 as usize;
-    // MPICH's datatypes for pairs look made.
-    let is_made = value >= MADE && value >> 26 != 0x23;
     match handle {
-        _ if is_made || value == SENT => Handle(without_provenance_mut(value)),
-        REQUEST_NULL => Handle(without_provenance_mut(0x180)),
+        _ if is_made(value) => Handle(without_provenance_mut(value)),
+        REQUEST_NULL => Handle(without_provenance_mut(number::MPI_REQUEST_NULL)),
         _ => named(handle),
     }
 }
@@ -89,20 +85,16 @@ fn named(handle: c_int) -> Handle {
 
 /// A message's handle; the null one is MPICH's null request, too.
 pub fn standard_message(handle: c_int) -> Handle {
-    const NULL: usize = 0x128;
     match handle as u32 {
-        0x2c00_0000 => Handle(without_provenance_mut(NULL)),
+        0x2c00_0000 => Handle(without_provenance_mut(number::MPI_MESSAGE_NULL)),
         _ => standard(handle),
     }
 }
 
-/// `MPI_FILE_NULL`.
-const FILE_NULL: usize = 0x118;
-
 /// A file's handle, which is a pointer in both ABIs; MPICH's null handle is a null pointer, which means nothing here.
 pub fn mpich_file(file: Pointer) -> Pointer {
     match file.addr() {
-        FILE_NULL => null_mut(),
+        number::MPI_FILE_NULL => null_mut(),
         0 => without_provenance_mut(1),
         _ => file,
     }
@@ -111,21 +103,21 @@ pub fn mpich_file(file: Pointer) -> Pointer {
 /// See [`mpich_file`].
 pub fn standard_file(file: Pointer) -> Pointer {
     if file.is_null() {
-        without_provenance_mut(FILE_NULL)
+        without_provenance_mut(number::MPI_FILE_NULL)
     } else {
         file
     }
 }
 
-/// A rank that is sent to or received from, or a root. The numbers are those of the standard's ABI.
+/// A rank that is sent to or received from, or a root.
 #[inline]
 pub fn mpich_rank(rank: c_int) -> c_int {
     match rank {
-        0.. => rank,
-        -1 => -2, // MPI_ANY_SOURCE
-        -3 => -1, // MPI_PROC_NULL
-        -4 => -3, // MPI_ROOT
-        _ => NOTHING,
+        number::MPI_ANY_SOURCE => -2,
+        number::MPI_PROC_NULL => -1,
+        number::MPI_ROOT => -3,
+        -2 => -4,
+        _ => rank,
     }
 }
 
@@ -133,9 +125,10 @@ pub fn mpich_rank(rank: c_int) -> c_int {
 #[inline]
 pub fn standard_rank(rank: c_int) -> c_int {
     match rank {
-        -2 => -1,
-        -1 => -3,
-        -3 => -4,
+        -2 => number::MPI_ANY_SOURCE,
+        -1 => number::MPI_PROC_NULL,
+        -3 => number::MPI_ROOT,
+        -4 => -2,
         _ => rank,
     }
 }
@@ -183,7 +176,7 @@ pub fn standard_modes(modes: c_int) -> c_int {
     bits(modes, |&(standard, mpich)| (mpich, standard))
 }
 
-/// Each bit by itself; one that means nothing makes all of it mean nothing.
+/// Each bit by itself; those that mean nothing are the same in both ABIs.
 fn bits(modes: c_int, pair: impl Fn(&(c_int, c_int)) -> (c_int, c_int)) -> c_int {
     let (mut left, mut found) = (modes, 0);
     for (from, to) in MODES.iter().map(pair) {
@@ -192,7 +185,7 @@ fn bits(modes: c_int, pair: impl Fn(&(c_int, c_int)) -> (c_int, c_int)) -> c_int
             found |= to;
         }
     }
-    if left == 0 { found } else { NOTHING }
+    found | left
 }
 
 /// A file's displacement; `MPI_DISPLACEMENT_CURRENT` is -1 in the standard's ABI.
@@ -200,18 +193,22 @@ pub fn mpich_displacement(disp: i64) -> i64 {
     if disp == -1 { -54_278_278 } else { disp }
 }
 
-/// `MPI_IN_PLACE`.
-pub const IN_PLACE: usize = 1;
-
-/// `MPI_BUFFER_AUTOMATIC`.
-pub const BUFFER_AUTOMATIC: usize = 2;
+/// The argument of a distribution, in either direction: `MPI_DISTRIBUTE_DFLT_DARG` is a number of its own, all others are sizes.
+pub fn mpich_darg(argument: c_int) -> c_int {
+    const DEFAULT: c_int = -49_767;
+    match argument {
+        number::MPI_DISTRIBUTE_DFLT_DARG => DEFAULT,
+        DEFAULT => number::MPI_DISTRIBUTE_DFLT_DARG,
+        _ => argument,
+    }
+}
 
 /// A buffer, which may be `MPI_IN_PLACE` or `MPI_BUFFER_AUTOMATIC`.
 #[inline]
 pub fn mpich_address(buffer: Pointer) -> Pointer {
     match buffer.addr() {
-        IN_PLACE => without_provenance_mut(usize::MAX),
-        BUFFER_AUTOMATIC => without_provenance_mut(usize::MAX - 1),
+        number::MPI_IN_PLACE => without_provenance_mut(usize::MAX),
+        number::MPI_BUFFER_AUTOMATIC => without_provenance_mut(usize::MAX - 1),
         _ => buffer,
     }
 }
@@ -221,8 +218,8 @@ pub fn mpich_weights(weights: Pointer) -> Pointer {
     static UNWEIGHTED: Variable = Variable::named("MPI_UNWEIGHTED\0");
     static EMPTY: Variable = Variable::named("MPI_WEIGHTS_EMPTY\0");
     match weights.addr() {
-        10 => UNWEIGHTED.value(),
-        11 => EMPTY.value(),
+        number::MPI_UNWEIGHTED => UNWEIGHTED.value(),
+        number::MPI_WEIGHTS_EMPTY => EMPTY.value(),
         _ => weights,
     }
 }
@@ -230,7 +227,12 @@ pub fn mpich_weights(weights: Pointer) -> Pointer {
 /// A handle of a performance variable, or `MPI_T_PVAR_ALL_HANDLES`.
 pub fn mpich_tool_handle(handle: Pointer) -> Pointer {
     static ALL: Variable = Variable::named("MPI_T_PVAR_ALL_HANDLES\0");
-    if handle.addr() == 1 { ALL.value() } else { handle }
+    // The library's numbers of handles begin above 1, which is a session's.
+    if handle.addr() == number::MPI_T_PVAR_ALL_HANDLES {
+        ALL.value()
+    } else {
+        handle
+    }
 }
 
 /// A pointer that is a constant for MPICH's ABI, kept in a variable of the library.

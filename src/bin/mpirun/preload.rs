@@ -12,7 +12,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 /// Names and values of variables.
 pub type Environment = BTreeMap<OsString, OsString>;
@@ -109,8 +109,14 @@ fn has_standard_abi(app: &App, file: &OsStr, env: &Environment) -> bool {
     let mut list = Command::new(loader);
     list.arg("--list").arg(program).env_clear().envs(env);
     // Which library it does not find it says as an error.
-    let said = |list: Output| String::from_utf8_lossy(&[list.stdout, list.stderr].concat()).contains(STANDARD);
-    list.stdin(Stdio::null()).output().is_ok_and(said)
+    let list = list.stdin(Stdio::null()).output();
+    list.is_ok_and(|list| names_standard_abi(&String::from_utf8_lossy(&[list.stdout, list.stderr].concat())))
+}
+
+/// Whether one of these words is a library of the standard ABI.
+fn names_standard_abi(said: &str) -> bool {
+    let files = said.split_whitespace().filter_map(|word| word.rsplit('/').next());
+    files.into_iter().any(|file| file.starts_with(STANDARD))
 }
 
 /// The loader that an ELF file of 64 bits names.
@@ -168,6 +174,17 @@ mod tests {
         for other in ["/dev/null", "/etc/passwd", "/none"] {
             assert_eq!(loader(Path::new(other)), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_folder_of_that_name_is_no_library() {
+        assert!(names_standard_abi(
+            "\tlibmpi_abi.so.1 => /lib/libmpi_abi.so.1 (0x7f00)\n"
+        ));
+        assert!(names_standard_abi(
+            "error while loading shared libraries: libmpi_abi.so.1: cannot open"
+        ));
+        assert!(!names_standard_abi("\tlibx.so => /libmpi_abi.so.d/libx.so (0x7f00)\n"));
     }
 
     #[test]
