@@ -339,6 +339,26 @@ fn nothing_is_left_for_later_and_nothing_names_this_machine() {
 }
 
 #[test]
+fn the_command_line_is_fuzzed_with_all_of_its_modules() {
+    let target = fs::read_to_string(root().join("fuzz/fuzz_targets/command.rs")).unwrap();
+    let main = fs::read_to_string(root().join("src/bin/mpirun/main.rs")).unwrap();
+    let modules: Vec<&str> = main.lines().flat_map(|line| names_after(line, "mod ")).collect();
+    let mut breaches = Vec::new();
+    for file in target.lines().flat_map(|line| names_after(line, "/mpirun/")) {
+        let text = fs::read_to_string(root().join(format!("src/bin/mpirun/{file}.rs"))).unwrap();
+        for used in text.lines().flat_map(|line| names_after(line, "crate::")) {
+            if modules.contains(&used) && !target.contains(&format!("mod {used};")) {
+                breaches.push(format!("{file} uses {used}"));
+            }
+        }
+    }
+    none(
+        "fuzz/fuzz_targets/command.rs names each module that another uses",
+        breaches,
+    );
+}
+
+#[test]
 fn every_script_explains_itself() {
     let mut breaches = Vec::new();
     let script = |source: &&Source| source.path.starts_with("scripts/") && source.path.matches('/').count() == 1;

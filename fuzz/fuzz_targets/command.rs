@@ -31,6 +31,8 @@ mod os;
 mod outlet;
 #[path = "../../src/bin/mpirun/output.rs"]
 mod output;
+#[path = "../../src/bin/mpirun/preload.rs"]
+mod preload;
 #[path = "../../src/bin/mpirun/profile.rs"]
 mod profile;
 #[path = "../../src/bin/mpirun/remains.rs"]

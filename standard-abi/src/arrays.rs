@@ -135,10 +135,10 @@ pub unsafe extern "C" fn MPI_Waitall(
     let mut requests = Handles::read(array_of_requests, count);
     let mut statuses = Statuses::empty(array_of_statuses, count);
     let wait = call!(MPI_Waitall: fn(c_int, *mut c_int, *mut MpichStatus) -> c_int);
-    let result = standard_code(wait(count, requests.pointer(), statuses.pointer()));
+    let code = standard_code(wait(count, requests.pointer(), statuses.pointer()));
     requests.give();
     statuses.give(usize::MAX);
-    result
+    code
 }
 
 #[apply(translation!)]
@@ -151,12 +151,12 @@ pub unsafe extern "C" fn MPI_Testall(
     let mut requests = Handles::read(array_of_requests, count);
     let mut statuses = Statuses::empty(array_of_statuses, count);
     let test = call!(MPI_Testall: fn(c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
-    let result = standard_code(test(count, requests.pointer(), flag, statuses.pointer()));
+    let code = standard_code(test(count, requests.pointer(), flag, statuses.pointer()));
     requests.give();
-    if result != 0 || *flag != 0 {
+    if code != 0 || *flag != 0 {
         statuses.give(usize::MAX);
     }
-    result
+    code
 }
 
 #[apply(translation!)]
@@ -169,11 +169,11 @@ pub unsafe extern "C" fn MPI_Request_get_status_all(
     let mut requests = Handles::read(array_of_requests, count);
     let mut statuses = Statuses::empty(array_of_statuses, count);
     let look = call!(MPI_Request_get_status_all: fn(c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
-    let result = standard_code(look(count, requests.pointer(), flag, statuses.pointer()));
-    if result != 0 || *flag != 0 {
+    let code = standard_code(look(count, requests.pointer(), flag, statuses.pointer()));
+    if code != 0 || *flag != 0 {
         statuses.give(usize::MAX);
     }
-    result
+    code
 }
 
 #[apply(translation!)]
@@ -186,10 +186,10 @@ pub unsafe extern "C" fn MPI_Waitany(
     let mut requests = Handles::read(array_of_requests, count);
     let mut status = StatusSlot::empty(status);
     let wait = call!(MPI_Waitany: fn(c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
-    let result = wait(count, requests.pointer(), indx, status.pointer());
+    let code = wait(count, requests.pointer(), indx, status.pointer());
     requests.give();
     status.give();
-    standard_code(result)
+    standard_code(code)
 }
 
 /// Makes the functions that look for any request that is complete, and free it or not.
@@ -202,12 +202,12 @@ macro_rules! any {
             let mut requests = Handles::read(array_of_requests, count);
             let mut status = StatusSlot::empty(status);
             let test = call!($name: fn(c_int, *mut c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
-            let result = test(count, requests.pointer(), indx, flag, status.pointer());
+            let code = test(count, requests.pointer(), indx, flag, status.pointer());
             if $frees {
                 requests.give();
             }
             status.give();
-            standard_code(result)
+            standard_code(code)
         }
     )*};
 }
@@ -226,7 +226,7 @@ macro_rules! some {
             let some = call!($name: fn(c_int, *mut c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
             let mut found = outcount.as_ref().copied().unwrap_or(0);
             let place = if outcount.is_null() { outcount } else { &raw mut found };
-            let result = standard_code(some(incount, requests.pointer(), place, array_of_indices, statuses.pointer()));
+            let code = standard_code(some(incount, requests.pointer(), place, array_of_indices, statuses.pointer()));
             if !outcount.is_null() {
                 *outcount = found;
             }
@@ -234,7 +234,7 @@ macro_rules! some {
                 requests.give();
             }
             statuses.give(usize::try_from(found).unwrap_or(0));
-            result
+            code
         }
     )*};
 }
@@ -243,9 +243,9 @@ some! { MPI_Waitsome true MPI_Testsome true MPI_Request_get_status_some false }
 #[apply(translation!)]
 pub unsafe extern "C" fn MPI_Startall(count: c_int, array_of_requests: *mut Handle) -> c_int {
     let mut requests = Handles::read(array_of_requests, count);
-    let result = call!(MPI_Startall: fn(c_int, *mut c_int) -> c_int)(count, requests.pointer());
+    let code = call!(MPI_Startall: fn(c_int, *mut c_int) -> c_int)(count, requests.pointer());
     requests.give();
-    standard_code(result)
+    standard_code(code)
 }
 
 /// How many blocks an exchange on `comm` sends and receives; none if it serves for none, which the function says.

@@ -55,9 +55,9 @@ unsafe fn create(call: MpichOperation, function: Pointer, commute: c_int, op: *m
     let create = call!(MPIX_Op_create_x: fn(Option<MpichOperation>, Pointer, c_int, Pointer, *mut c_int) -> c_int);
     // SAFETY: the caller's.
     unsafe {
-        let result = create(call, null_mut(), commute, function, op.pointer());
+        let code = create(call, null_mut(), commute, function, op.pointer());
         op.give();
-        standard_code(result)
+        standard_code(code)
     }
 }
 
@@ -98,9 +98,9 @@ macro_rules! error_handlers {
             let mut errhandler = Slot::empty(errhandler, standard);
             let call: Option<Call> = if errhandler_fn.is_null() { None } else { Some($handle) };
             let create = call!($create: fn(Option<Call>, Pointer, Pointer, *mut c_int) -> c_int);
-            let result = create(call, null_mut(), errhandler_fn, errhandler.pointer());
+            let code = create(call, null_mut(), errhandler_fn, errhandler.pointer());
             errhandler.give();
-            standard_code(result)
+            standard_code(code)
         }
     )*};
 }

@@ -11,20 +11,20 @@ use std::ptr::null_mut;
 
 #[apply(translation!)]
 pub unsafe extern "C" fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
-    let result = call!(MPI_Get_version: fn(*mut c_int, *mut c_int) -> c_int)(version, subversion);
-    if result == 0 {
+    let code = call!(MPI_Get_version: fn(*mut c_int, *mut c_int) -> c_int)(version, subversion);
+    if code == 0 {
         (*version, *subversion) = (5, 0);
     }
-    standard_code(result)
+    standard_code(code)
 }
 
 #[apply(translation!)]
 pub unsafe extern "C" fn MPI_Abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_int) -> c_int {
-    let result = call!(MPI_Abi_get_version: fn(*mut c_int, *mut c_int) -> c_int)(abi_major, abi_minor);
-    if result == 0 {
+    let code = call!(MPI_Abi_get_version: fn(*mut c_int, *mut c_int) -> c_int)(abi_major, abi_minor);
+    if code == 0 {
         (*abi_major, *abi_minor) = (1, 0);
     }
-    standard_code(result)
+    standard_code(code)
 }
 
 // The parameters behind the level are for tools, which put themselves before this function.
@@ -85,25 +85,26 @@ pub unsafe extern "C" fn MPI_File_open(
 #[apply(translation!)]
 pub unsafe extern "C" fn MPI_File_close(fh: *mut Pointer) -> c_int {
     let mut own = if fh.is_null() { null_mut() } else { mpich_file(*fh) };
-    let result = call!(MPI_File_close: fn(*mut Pointer) -> c_int)(if fh.is_null() { fh } else { &raw mut own });
-    if !fh.is_null() {
+    let before = own;
+    let code = call!(MPI_File_close: fn(*mut Pointer) -> c_int)(if fh.is_null() { fh } else { &raw mut own });
+    if own != before {
         *fh = standard_file(own);
     }
-    standard_code(result)
+    standard_code(code)
 }
 
 // Statuses that the program fills in.
 
-/// Makes the functions that set what a status says of the bytes.
+/// Makes the functions that set a part of a status.
 macro_rules! fill {
     ($($name:ident($($parameter:ident: $taken:ty => $given:ty = $argument:expr),*);)*) => {$(
         #[apply(translation!)]
         pub unsafe extern "C" fn $name(status: *mut Status, $($parameter: $taken),*) -> c_int {
             let mut status = StatusSlot::full(status);
             let fill = call!($name: fn(*mut MpichStatus, $($given),*) -> c_int);
-            let result = fill(status.required(), $($argument),*);
+            let code = fill(status.required(), $($argument),*);
             status.give();
-            standard_code(result)
+            standard_code(code)
         }
     )*};
 }
@@ -114,16 +115,7 @@ fill! {
     MPI_Status_set_elements_x(datatype: Handle => c_int = mpich(datatype), count: i64 => i64 = count);
     MPI_Status_set_source(source: c_int => c_int = mpich_rank(source));
     MPI_Status_set_tag(tag: c_int => c_int = mpich_tag(tag));
-}
-
-#[apply(translation!)]
-pub unsafe extern "C" fn MPI_Status_set_error(status: *mut Status, error: c_int) -> c_int {
-    let mut own = StatusSlot::full(status);
-    let result = call!(MPI_Status_set_error: fn(*mut MpichStatus, c_int) -> c_int)(own.required(), mpich_code(error));
-    if result == 0 {
-        (*status).error = error;
-    }
-    standard_code(result)
+    MPI_Status_set_error(error: c_int => c_int = mpich_code(error));
 }
 
 // Attributes that are there from the start, some of which are numbers that mean something.
@@ -259,11 +251,11 @@ pub unsafe extern "C" fn MPI_Group_translate_ranks(
     };
     let own: Vec<c_int> = (0..count).map(|index| mpich_rank(*ranks1.add(index))).collect();
     let ranks1 = if ranks1.is_null() { ranks1 } else { own.as_ptr() };
-    let result = translate(mpich(group1), n, ranks1, mpich(group2), ranks2);
-    if result == 0 {
+    let code = translate(mpich(group1), n, ranks1, mpich(group2), ranks2);
+    if code == 0 {
         (0..count).for_each(|index| set(ranks2.add(index), standard_rank));
     }
-    standard_code(result)
+    standard_code(code)
 }
 
 /// Makes the functions that give a buffer back; `$object` is what it was attached to.
@@ -272,11 +264,11 @@ macro_rules! detach {
         #[apply(translation!)]
         pub unsafe extern "C" fn $name($($object: Handle,)? buffer_addr: *mut Pointer, size: *mut $size) -> c_int {
             let detach = call!($name: fn($(detach!(@ $object),)? *mut Pointer, *mut $size) -> c_int);
-            let result = detach($(mpich($object),)? buffer_addr, size);
-            if result == 0 && (*buffer_addr).addr() == usize::MAX - 1 {
+            let code = detach($(mpich($object),)? buffer_addr, size);
+            if code == 0 && (*buffer_addr).addr() == usize::MAX - 1 {
                 *buffer_addr = std::ptr::without_provenance_mut(number::MPI_BUFFER_AUTOMATIC);
             }
-            standard_code(result)
+            standard_code(code)
         }
     )*};
     (@ $object:ident) => { c_int };
