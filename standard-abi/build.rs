@@ -293,9 +293,9 @@ fn steps(function: &Function, parameter: &Parameter) -> Steps {
         return Steps {
             taken: "*mut Handle".into(),
             given: "*mut c_int".into(),
-            before: format!("let mut {name} = Slot::{make}({name}, {back});"),
+            before: format!("let mut {name} = Slot::{make}({name});"),
             argument: format!("{name}.pointer()"),
-            after: format!("{name}.give();"),
+            after: format!("{name}.give({back});"),
             ..Steps::default()
         };
     }

@@ -50,13 +50,13 @@ unsafe extern "C" fn operate_large(invec: Pointer, inoutvec: Pointer, count: i64
 
 /// Makes an operation.
 unsafe fn create(call: MpichOperation, function: Pointer, commute: c_int, op: *mut Handle) -> c_int {
-    let mut op = Slot::empty(op, standard);
+    let mut op = Slot::empty(op);
     let call = Some(call).filter(|_| !function.is_null());
     let create = call!(MPIX_Op_create_x: fn(Option<MpichOperation>, Pointer, c_int, Pointer, *mut c_int) -> c_int);
     // SAFETY: the caller's.
     unsafe {
         let code = create(call, null_mut(), commute, function, op.pointer());
-        op.give();
+        op.give(standard);
         standard_code(code)
     }
 }
@@ -95,11 +95,11 @@ macro_rules! error_handlers {
         #[apply(translation!)]
         pub unsafe extern "C" fn $name(errhandler_fn: Pointer, errhandler: *mut Handle) -> c_int {
             type Call = unsafe extern "C" fn($object, c_int, Pointer);
-            let mut errhandler = Slot::empty(errhandler, standard);
+            let mut errhandler = Slot::empty(errhandler);
             let call: Option<Call> = if errhandler_fn.is_null() { None } else { Some($handle) };
             let create = call!($create: fn(Option<Call>, Pointer, Pointer, *mut c_int) -> c_int);
             let code = create(call, null_mut(), errhandler_fn, errhandler.pointer());
-            errhandler.give();
+            errhandler.give(standard);
             standard_code(code)
         }
     )*};
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn MPI_Grequest_start(
         cancel: cancel_fn,
         extra_state,
     }));
-    let mut request = Slot::empty(request, standard);
+    let mut request = Slot::empty(request);
     let start =
         call!(MPI_Grequest_start: fn(Option<MpichQuery>, Option<Free>, Option<Cancel>, Pointer, *mut c_int) -> c_int);
     let (query, cancel): (Option<MpichQuery>, Option<Cancel>) =
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn MPI_Grequest_start(
     if code != 0 {
         drop(Box::from_raw(own));
     }
-    request.give();
+    request.give(standard);
     standard_code(code)
 }
 

@@ -182,12 +182,12 @@ pub unsafe extern "C" fn MPI_Comm_spawn(
     intercomm: *mut Handle,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    let (mut intercomm, comm) = (Slot::empty(intercomm, standard), mpich(comm));
+    let (mut intercomm, comm) = (Slot::empty(intercomm), mpich(comm));
     let spawn =
         call!(MPI_Comm_spawn: fn(*const c_char, Pointer, c_int, c_int, c_int, c_int, *mut c_int, *mut c_int) -> c_int);
     let (info, place) = (mpich(info), intercomm.pointer());
     let code = spawn(command, argv, maxprocs, info, root, comm, place, array_of_errcodes);
-    intercomm.give();
+    intercomm.give(standard);
     if code != 0 && is_root(comm, root) {
         translate_errors(array_of_errcodes, std::iter::once(maxprocs));
     }
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn MPI_Comm_spawn_multiple(
     intercomm: *mut Handle,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    let (mut intercomm, comm) = (Slot::empty(intercomm, standard), mpich(comm));
+    let (mut intercomm, comm) = (Slot::empty(intercomm), mpich(comm));
     let own_count = if is_root(comm, root) { count } else { 0 };
     let mut infos = Handles::read(array_of_info, own_count);
     let spawn = call!(MPI_Comm_spawn_multiple: fn(
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn MPI_Comm_spawn_multiple(
         intercomm.pointer(),
         array_of_errcodes,
     );
-    intercomm.give();
+    intercomm.give(standard);
     if code != 0 && !array_of_maxprocs.is_null() {
         translate_errors(
             array_of_errcodes,

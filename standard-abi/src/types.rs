@@ -20,7 +20,7 @@ macro_rules! darrays {
             let distribs = read(array_of_distribs, |value| DISTRIBUTIONS.mpich(value));
             let dargs = read(array_of_dargs, mpich_darg);
             let pointer = |own: &Option<Vec<c_int>>| own.as_ref().map_or(null(), |own| own.as_ptr());
-            let mut newtype = Slot::empty(newtype, standard);
+            let mut newtype = Slot::empty(newtype);
             let create = call!($name: fn(
                 c_int, c_int, c_int, Pointer, *const c_int, *const c_int, Pointer, c_int, c_int, *mut c_int
             ) -> c_int);
@@ -29,7 +29,7 @@ macro_rules! darrays {
                 size, rank, ndims, array_of_gsizes, pointer(&distribs), pointer(&dargs), array_of_psizes, order,
                 oldtype, newtype.pointer(),
             );
-            newtype.give();
+            newtype.give(standard);
             standard_code(code)
         }
     )*};

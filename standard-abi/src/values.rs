@@ -266,17 +266,15 @@ pub struct Slot {
     at: *mut Handle,
     before: c_int,
     value: c_int,
-    back: fn(c_int) -> Handle,
 }
 
 impl Slot {
     /// For a handle that the function makes.
-    pub fn empty(at: *mut Handle, back: fn(c_int) -> Handle) -> Slot {
+    pub fn empty(at: *mut Handle) -> Slot {
         Slot {
             at,
             before: 0,
             value: 0,
-            back,
         }
     }
 
@@ -284,14 +282,13 @@ impl Slot {
     ///
     /// # Safety
     /// `at` is a null pointer, or leads to a handle.
-    pub unsafe fn changing(at: *mut Handle, back: fn(c_int) -> Handle) -> Slot {
+    pub unsafe fn changing(at: *mut Handle) -> Slot {
         // SAFETY: as above.
         let value = if at.is_null() { 0 } else { mpich(unsafe { *at }) };
         Slot {
             at,
             before: value,
             value,
-            back,
         }
     }
 
@@ -305,15 +302,15 @@ impl Slot {
         }
     }
 
-    /// Gives the program what the function has changed.
+    /// Gives the program what the function has changed, translated by `back`.
     ///
     /// # Safety
     /// As for [`Slot::changing`].
     #[inline]
-    pub unsafe fn give(&self) {
+    pub unsafe fn give(&self, back: impl Fn(c_int) -> Handle) {
         if self.value != self.before {
             // SAFETY: the function had no place for it if this were a null pointer.
-            unsafe { *self.at = (self.back)(self.value) }
+            unsafe { *self.at = back(self.value) }
         }
     }
 }
