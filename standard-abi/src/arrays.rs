@@ -141,40 +141,28 @@ pub unsafe extern "C" fn MPI_Waitall(
     code
 }
 
-#[apply(translation!)]
-pub unsafe extern "C" fn MPI_Testall(
-    count: c_int,
-    array_of_requests: *mut Handle,
-    flag: *mut c_int,
-    array_of_statuses: *mut Status,
-) -> c_int {
-    let mut requests = Handles::read(array_of_requests, count);
-    let mut statuses = Statuses::empty(array_of_statuses, count);
-    let test = call!(MPI_Testall: fn(c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
-    let code = standard_code(test(count, requests.pointer(), flag, statuses.pointer()));
-    requests.give();
-    if code != 0 || *flag != 0 {
-        statuses.give(usize::MAX);
-    }
-    code
+/// Makes the functions that look whether all requests are complete, and free them or not.
+macro_rules! all {
+    ($($name:ident $frees:literal)*) => {$(
+        #[apply(translation!)]
+        pub unsafe extern "C" fn $name(
+            count: c_int, array_of_requests: *mut Handle, flag: *mut c_int, array_of_statuses: *mut Status,
+        ) -> c_int {
+            let mut requests = Handles::read(array_of_requests, count);
+            let mut statuses = Statuses::empty(array_of_statuses, count);
+            let test = call!($name: fn(c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
+            let code = test(count, requests.pointer(), flag, statuses.pointer());
+            if $frees {
+                requests.give();
+            }
+            if code != 0 || *flag != 0 {
+                statuses.give(usize::MAX);
+            }
+            standard_code(code)
+        }
+    )*};
 }
-
-#[apply(translation!)]
-pub unsafe extern "C" fn MPI_Request_get_status_all(
-    count: c_int,
-    array_of_requests: *mut Handle,
-    flag: *mut c_int,
-    array_of_statuses: *mut Status,
-) -> c_int {
-    let mut requests = Handles::read(array_of_requests, count);
-    let mut statuses = Statuses::empty(array_of_statuses, count);
-    let look = call!(MPI_Request_get_status_all: fn(c_int, *mut c_int, *mut c_int, *mut MpichStatus) -> c_int);
-    let code = standard_code(look(count, requests.pointer(), flag, statuses.pointer()));
-    if code != 0 || *flag != 0 {
-        statuses.give(usize::MAX);
-    }
-    code
-}
+all! { MPI_Testall true MPI_Request_get_status_all false }
 
 #[apply(translation!)]
 pub unsafe extern "C" fn MPI_Waitany(

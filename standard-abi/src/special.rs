@@ -9,22 +9,22 @@ use std::ptr::null_mut;
 
 // What this library is.
 
-#[apply(translation!)]
-pub unsafe extern "C" fn MPI_Get_version(version: *mut c_int, subversion: *mut c_int) -> c_int {
-    let code = call!(MPI_Get_version: fn(*mut c_int, *mut c_int) -> c_int)(version, subversion);
-    if code == 0 {
-        (*version, *subversion) = (5, 0);
-    }
-    standard_code(code)
+/// Makes the functions that tell a version: `libmpi.so.12` says whether they may, and has another.
+macro_rules! versions {
+    ($($name:ident = $version:expr;)*) => {$(
+        #[apply(translation!)]
+        pub unsafe extern "C" fn $name(major: *mut c_int, minor: *mut c_int) -> c_int {
+            let code = call!($name: fn(*mut c_int, *mut c_int) -> c_int)(major, minor);
+            if code == 0 {
+                (*major, *minor) = $version;
+            }
+            standard_code(code)
+        }
+    )*};
 }
-
-#[apply(translation!)]
-pub unsafe extern "C" fn MPI_Abi_get_version(abi_major: *mut c_int, abi_minor: *mut c_int) -> c_int {
-    let code = call!(MPI_Abi_get_version: fn(*mut c_int, *mut c_int) -> c_int)(abi_major, abi_minor);
-    if code == 0 {
-        (*abi_major, *abi_minor) = (1, 0);
-    }
-    standard_code(code)
+versions! {
+    MPI_Get_version = (number::MPI_VERSION, number::MPI_SUBVERSION);
+    MPI_Abi_get_version = (number::MPI_ABI_VERSION, number::MPI_ABI_SUBVERSION);
 }
 
 // The parameters behind the level are for tools, which put themselves before this function.
