@@ -19,6 +19,12 @@ static void nonsense(void)
     FAILS(MPI_ERR_TAG, MPI_Recv(&value, 1, MPI_INT, 0, OTHER(-2, -1), MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     FAILS(MPI_ERR_ARG, MPI_Type_create_subarray(2, sizes, parts, positions, OTHER(12, 56), MPI_INT, &type));
     FAILS(MPI_ERR_ARG, MPI_Comm_split_type(MPI_COMM_WORLD, OTHER(221, 1), 0, MPI_INFO_NULL, &(MPI_Comm){MPI_COMM_NULL}));
+    char *commands[1] = {"none"};
+    int counts[1] = {1}, codes[1] = {7};
+    MPI_Info infos[1] = {MPI_INFO_NULL};
+    MPI_Comm none;
+    FAILS(MPI_ERR_COUNT, MPI_Comm_spawn_multiple(-1, commands, MPI_ARGVS_NULL, counts, infos, 0, MPI_COMM_SELF, &none, codes));
+    CHECK(codes[0] == 7, "an error code of nobody: %d", codes[0]);
     OK(MPI_Win_create(&value, sizeof value, 1, MPI_INFO_NULL, MPI_COMM_SELF, &win));
     OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
     FAILS(MPI_ERR_LOCKTYPE, MPI_Win_lock(OTHER(302, 235), 0, 0, win));

@@ -83,10 +83,7 @@ const OTHERWISE: [&str; 25] = [
 ];
 
 /// Parameters that one of those groups is for: the name, whether the function sets it, the group.
-const CHOICES: [(&str, bool, &str); 18] = [
-    ("amode", false, "MODES"),
-    ("amode", true, "MODES"),
-    ("assert", false, "MODES"),
+const CHOICES: [(&str, bool, &str); 15] = [
     ("bind", true, "TOOL_BINDS"),
     ("combiner", true, "COMBINERS"),
     ("lock_type", false, "LOCKS"),
@@ -164,10 +161,10 @@ fn values() -> String {
         writeln!(text, "    pub const {name}: {rust} = {value};").unwrap();
         let own = number(value);
         let other = mpich.get(name).copied();
-        let is_otherwise = OTHERWISE.contains(&name);
         let is_in = |part: &&str| name == *part || part.ends_with('_') && name.starts_with(part);
         let group = GROUPS.iter().find(|(_, parts)| parts.iter().any(is_in));
-        if let Some((group, _)) = group.filter(|_| !is_otherwise) {
+        // A whole name that stands there is in no group, though its beginning may be.
+        if let Some((group, _)) = group.filter(|_| !OTHERWISE.contains(&name)) {
             groups
                 .entry(group)
                 .or_default()
@@ -317,23 +314,25 @@ fn steps(function: &Function, parameter: &Parameter) -> Steps {
         after_success: format!("set({name}, {convert});"),
         ..same("*mut c_int", name.clone())
     };
-    let many = |count: String| Steps {
+    let many = |count: &str| Steps {
         taken: "*mut Handle".into(),
         given: "*mut c_int".into(),
         before: format!("let mut {name} = Handles::read({name}, {count});"),
         argument: format!("{name}.pointer()"),
         ..Steps::default()
     };
-    let neighbors = function.name.contains("eighbor");
     match (rust.as_str(), name.as_str()) {
-        // In place, what is said of the blocks to send counts for nothing and need not be there.
-        ("*const MPI_Datatype", "sendtypes") => many(format!(
-            "if sendbuf.addr() == number::MPI_IN_PLACE {{ 0 }} else {{ blocks(comm, {neighbors}).0 }}"
-        )),
-        ("*const MPI_Datatype", "recvtypes") => many(format!("blocks(comm, {neighbors}).1")),
-        ("*const MPI_Datatype", "array_of_types") | ("*const MPI_Info", "array_of_info") => {
-            many("count as isize".into())
+        ("*const MPI_Datatype", "sendtypes") => {
+            let with_neighbors = function.name.contains("eighbor");
+            let mut steps = many("sends");
+            steps.before = format!(
+                "let (sends, receives) = blocks(comm, {with_neighbors}, sendbuf); {}",
+                steps.before
+            );
+            steps
         }
+        ("*const MPI_Datatype", "recvtypes") => many("receives"),
+        ("*const MPI_Datatype", "array_of_types") => many("count as isize"),
         ("*mut MPI_Status", _) => status("let mut _ = StatusSlot::empty(_);", "_.pointer()", "_.give();"),
         ("*const MPI_Status", _) => status("let mut _ = StatusSlot::full(_);", "_.pointer()", ""),
         ("MPI_File", _) => same("Pointer", format!("mpich_file({name})")),

@@ -11,7 +11,8 @@ use crate::mpi::comm::Comm;
 use std::ffi::c_int;
 use std::rc::Rc;
 
-fn on_comm<T>(handle: MPI_Comm, ask: impl FnOnce(&Rc<Comm>) -> Option<T>) -> Option<T> {
+/// Asks a communicator, if there is one of that handle.
+fn ask_comm<T>(handle: MPI_Comm, ask: impl FnOnce(&Rc<Comm>) -> Option<T>) -> Option<T> {
     let hold = current_world()?.hold();
     ask(comm(&hold, handle).ok()?)
 }
@@ -24,7 +25,7 @@ pub unsafe extern "C" fn nearmpi_blocks(
     sends: *mut c_int,
     receives: *mut c_int,
 ) {
-    let counted = on_comm(handle, |comm| match with_neighbors {
+    let counted = ask_comm(handle, |comm| match with_neighbors {
         0 => Some((comm.peers().size(), comm.peers().size())),
         _ => Neighbors::of(comm)
             .ok()
@@ -38,5 +39,5 @@ pub unsafe extern "C" fn nearmpi_blocks(
 /// The caller's rank in `handle`, -1 where that is no communicator.
 #[unsafe(no_mangle)]
 pub extern "C" fn nearmpi_rank(handle: MPI_Comm) -> c_int {
-    on_comm(handle, |comm| Some(comm.rank as c_int)).unwrap_or(-1)
+    ask_comm(handle, |comm| Some(comm.rank as c_int)).unwrap_or(-1)
 }

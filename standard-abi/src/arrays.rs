@@ -2,7 +2,7 @@
 
 use crate::status::{IGNORE, MpichStatus, Status, StatusSlot};
 use crate::values::*;
-use crate::{apply, call, translation};
+use crate::{Pointer, apply, call, translation};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr::{null_mut, without_provenance_mut};
@@ -236,11 +236,13 @@ pub unsafe extern "C" fn MPI_Startall(count: c_int, array_of_requests: *mut Hand
     standard_code(code)
 }
 
-/// How many blocks an exchange on `comm` sends and receives; none if it serves for none, which the function says.
-pub fn blocks(comm: Handle, with_neighbors: bool) -> (usize, usize) {
+/// How many blocks an exchange on `comm` sends from `sendbuf` and receives; none if it serves for none, which the function says. In
+/// place, what is said of the blocks to send counts for nothing and need not be there.
+pub fn blocks(comm: Handle, with_neighbors: bool, sendbuf: Pointer) -> (usize, usize) {
     let (mut sends, mut receives) = (0, 0);
     let ask = call!(nearmpi_blocks: fn(c_int, c_int, *mut c_int, *mut c_int) -> ());
     // SAFETY: it sets two numbers.
     unsafe { ask(mpich(comm), with_neighbors.into(), &raw mut sends, &raw mut receives) };
-    (sends as usize, receives as usize)
+    let is_in_place = sendbuf.addr() == number::MPI_IN_PLACE;
+    (if is_in_place { 0 } else { sends as usize }, receives as usize)
 }

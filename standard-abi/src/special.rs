@@ -207,7 +207,11 @@ pub unsafe extern "C" fn MPI_Comm_spawn_multiple(
     array_of_errcodes: *mut c_int,
 ) -> c_int {
     let (mut intercomm, comm) = (Slot::empty(intercomm), mpich(comm));
-    let own_count = if is_root(comm, root) { count } else { 0 };
+    let own_count = if is_root(comm, root) {
+        usize::try_from(count).unwrap_or(0)
+    } else {
+        0
+    };
     let mut infos = Handles::read(array_of_info, own_count);
     let spawn = call!(MPI_Comm_spawn_multiple: fn(
         c_int, Pointer, Pointer, *const c_int, *mut c_int, c_int, c_int, *mut c_int, *mut c_int
@@ -227,7 +231,7 @@ pub unsafe extern "C" fn MPI_Comm_spawn_multiple(
     if code != 0 && !array_of_maxprocs.is_null() {
         translate_errors(
             array_of_errcodes,
-            (0..own_count as usize).map(|index| *array_of_maxprocs.add(index)),
+            (0..own_count).map(|index| *array_of_maxprocs.add(index)),
         );
     }
     standard_code(code)

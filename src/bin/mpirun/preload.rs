@@ -115,8 +115,8 @@ fn has_standard_abi(app: &App, file: &OsStr, env: &Environment) -> bool {
 
 /// Whether one of these words is a library of the standard ABI.
 fn names_standard_abi(said: &str) -> bool {
-    let files = said.split_whitespace().filter_map(|word| word.rsplit('/').next());
-    files.into_iter().any(|file| file.starts_with(STANDARD))
+    let mut files = said.split_whitespace().filter_map(|word| word.rsplit('/').next());
+    files.any(|file| file.starts_with(STANDARD))
 }
 
 /// The loader that an ELF file of 64 bits names.
