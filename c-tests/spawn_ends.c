@@ -53,6 +53,11 @@ static void end_of_children(char *program, const char *how, MPI_Comm parent)
         OK(MPI_Recv(&one, 1, MPI_INT, 0, 7, parent, MPI_STATUS_IGNORE));
     if (is(how, "slow-to-come") && my_rank == 0)
         OK(MPI_Send(&one, 1, MPI_INT, 0, 7, parent));
+    if (is(how, "replacement")) {
+        int sum;
+        OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, parent));
+        OK(MPI_Comm_disconnect(&parent));
+    }
     if (is(how, "unread")) {
         /* Read when this process is gone. */
         static char bytes[1 << 20];
@@ -60,6 +65,27 @@ static void end_of_children(char *program, const char *how, MPI_Comm parent)
             OK(MPI_Send(bytes, 1000, MPI_BYTE, 0, 5, parent));
     }
     MPI_Finalize();
+}
+
+/* Who survives starts others in place of the dead (mpirun -keep-going). */
+static int after_a_death(char *program)
+{
+    char *words[] = {"replacement", NULL};
+    MPI_Comm survivors, inter;
+    int one = 1, sum = 0, size;
+    if (my_rank == n_ranks - 1)
+        raise(SIGKILL);
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    FAILS(MPIX_ERR_PROC_FAILED, MPI_Recv(&one, 1, MPI_INT, n_ranks - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    OK(MPIX_Comm_shrink(MPI_COMM_WORLD, &survivors));
+    OK(MPI_Comm_spawn(program, words, 2, MPI_INFO_NULL, 0, survivors, &inter, MPI_ERRCODES_IGNORE));
+    OK(MPI_Comm_size(survivors, &size));
+    OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, inter));
+    CHECK(size == n_ranks - 1 && sum == 2, "%d survivors, %d new ones", size, sum);
+    OK(MPI_Comm_disconnect(&inter));
+    OK(MPI_Comm_free(&survivors));
+    printf("rank %d has got a replacement\n", my_rank);
+    return finish();
 }
 
 int main(int argc, char **argv)
@@ -75,6 +101,8 @@ int main(int argc, char **argv)
         end_of_children(argv[0], how, parent);
         return 0;
     }
+    if (is(how, "after-a-death"))
+        return after_a_death(argv[0]);
     char *words[] = {argv[1], is(how, "slow-to-come") ? "later" : NULL, NULL};
     int one = 1;
     OK(MPI_Comm_spawn(argv[0], words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));

@@ -30,7 +30,7 @@ use std::rc::Rc;
 /// # Errors
 /// `NoMem`: 2^22 communicators live already.
 pub fn give_comm(state: &mut State, new: Rc<Comm>) -> Result<MPI_Comm> {
-    Object::Comm.made(state.comms.insert(new))
+    Object::Comm.made(state.keep_comm(new))
 }
 
 /// A handle for `new`, `MPI_COMM_NULL` for nothing.

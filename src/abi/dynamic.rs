@@ -44,7 +44,7 @@ pub fn meet_parents(hold: &mut Hold) -> Result<()> {
         return Ok(());
     };
     parents.name.replace(Some("MPI_COMM_PARENT".into()));
-    hold.parent = hold.comms.insert(Rc::new(parents));
+    hold.parent = hold.keep_comm(Rc::new(parents));
     Ok(())
 }
 

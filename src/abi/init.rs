@@ -343,7 +343,7 @@ fn banner(state: &State) {
 /// Ends the job: everybody else learns the exit code.
 fn tell_job(code: c_int) {
     if let Some(world) = current_world() {
-        world.segment().abort(code as u8);
+        world.segment().abort(world.me(), code as u8);
     }
     // A thread that holds the lock is ending the job itself.
     if let Ok(control) = CONTROL.try_lock()
@@ -362,7 +362,7 @@ fn keep_watch() {
         report("nearmpi: the launcher is gone; ending");
         end_job(1);
     }
-    if let Some(code) = current_world().and_then(|world| world.segment().aborted()) {
+    if let Some(code) = current_world().and_then(|world| world.segment().aborted(world.me())) {
         end_job(code.into());
     }
 }

@@ -10,11 +10,10 @@ mod top;
 #[path = "mpirun/view.rs"]
 mod view;
 
+use mpi::launch::bootstrap;
 use mpi::shm::segment::Segment;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use top::{Screen, Table};
@@ -36,7 +35,7 @@ In a terminal each table takes the place of the last one.
 /// What is asked for.
 #[derive(Debug, PartialEq)]
 struct Request {
-    job: Option<u32>,
+    job: Option<i32>,
     every: Duration,
     once: bool,
     report: bool,
@@ -88,18 +87,11 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Request>, Str
     Ok(Some(request))
 }
 
-/// The descriptors of process `pid` that are the memory of a job.
-fn memory_of(pid: u32) -> Option<PathBuf> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
-    let is_memory = |path: &PathBuf| fs::read_link(path).is_ok_and(|to| to.starts_with("/memfd:nearmpi (deleted)"));
-    entries.map(|entry| entry.path()).find(is_memory)
-}
-
 /// The launchers whose jobs this user may look at.
-fn jobs() -> Vec<u32> {
-    let is_launcher = |pid: &u32| {
+fn jobs() -> Vec<i32> {
+    let is_launcher = |pid: &i32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        matches!(name.trim(), "mpirun" | "mpiexec" | "mpiexec.hydra") && memory_of(*pid).is_some()
+        matches!(name.trim(), "mpirun" | "mpiexec" | "mpiexec.hydra") && bootstrap::memory_of(*pid).is_some()
     };
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -112,13 +104,13 @@ fn show(request: &Request) -> Result<(), String> {
         (None, []) => return Err("there is no job that you may look at".into()),
         (None, jobs) => return Err(format!("there are several jobs; name one of {jobs:?}")),
     };
-    let memory = memory_of(job).ok_or_else(|| format!("process {job} is no nearmpi job that you may look at"))?;
-    let wrong = |error: io::Error| format!("the memory of job {job}: {error}");
-    let file = File::options().read(true).write(true).open(memory).map_err(wrong)?;
-    let segment = Segment::attach(file.as_fd()).map_err(wrong)?;
-    drop(file);
+    let memory = bootstrap::memory_of(job);
+    let memory = memory.ok_or_else(|| format!("process {job} is no nearmpi job that you may look at"))?;
+    let segment = Segment::attach(memory.as_fd()).map_err(|error| format!("the memory of job {job}: {error}"))?;
+    drop(memory);
     let calls = Calls::new();
     let views = || {
+        let _ = segment.grow();
         let mut views = view::look(&calls, &segment, 0..segment.known(), |_| (None, false));
         views.iter_mut().for_each(|view| view.is_gone = view::is_gone(view.pid));
         views
@@ -129,7 +121,7 @@ fn show(request: &Request) -> Result<(), String> {
     }
     table.lines(&views(), None);
     let mut pause = request.every.min(Duration::from_millis(200));
-    while fs::metadata(format!("/proc/{job}/fd")).is_ok() && memory_of(job).is_some() {
+    while fs::metadata(format!("/proc/{job}/fd")).is_ok() && bootstrap::memory_of(job).is_some() {
         std::thread::sleep(pause);
         pause = request.every;
         let size = Screen::size(1);

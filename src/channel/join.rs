@@ -238,7 +238,7 @@ mod tests {
         let mut old = join(0);
         let count = |channel: &Channel<Plain>| (channel.out.len(), channel.rings.len(), channel.gone);
         for first in [1, 3] {
-            old.segment.extend(2, 0, 2, 3).unwrap();
+            old.segment.extend(2, Some(0), 2, 3).unwrap();
             old.grow();
             let mut new = [first, first + 1].map(join);
             for (index, new) in new.iter_mut().enumerate() {

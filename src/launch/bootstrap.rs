@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 /// The key under which rank 0 publishes the name of its socket.
 const MEMORY_KEY: &str = "nearmpi-memory";
@@ -288,6 +289,14 @@ fn join_mpirun(env: Lookup, rank: u32, size: u32, memory: i32, socket: Option<i3
         launcher_pid: launcher.unwrap_or_else(parent),
         control: Control(Way::Mpirun(socket)),
     })
+}
+
+/// The memory of the job that process `pid` is of, as launcher or as rank; the kernel lets the same user only.
+pub fn memory_of(pid: i32) -> Option<OwnedFd> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let is_memory = |path: &Path| std::fs::read_link(path).is_ok_and(|to| to.starts_with("/memfd:nearmpi (deleted)"));
+    let mut paths = entries.map(|entry| entry.path()).filter(|path| is_memory(path));
+    paths.find_map(|path| reopen(pid, path.file_name()?.to_str()?.parse().ok()?))
 }
 
 /// Another process's own descriptor of the memory file; the kernel lets the same user only.

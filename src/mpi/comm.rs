@@ -64,6 +64,8 @@ pub struct Comm {
     pub acknowledged: Cell<u32>,
     /// What happens to errors on this communicator; a new one inherits it (MPI-4.1 §9.3).
     pub errhandler: RefCell<Errhandler>,
+    /// Two of its members talk on it and the others do not count, dead or not ([`dynamic`]).
+    pub is_bridge: bool,
     /// For an intercommunicator, an intracommunicator of the local group that only the library uses.
     pub local: Option<Rc<Comm>>,
     /// Who is whose neighbour, if that was said.
@@ -99,6 +101,7 @@ impl Comm {
             votes: Cell::new(0),
             acknowledged: Cell::new(0),
             errhandler: RefCell::default(),
+            is_bridge: false,
             local: None,
             topology: None,
             neighbors: OnceCell::new(),

@@ -115,6 +115,7 @@ impl State {
             return dead.then(|| Error::new(Class::ProcFailed, format!("rank {peer} of the communicator is dead")));
         }
         let known = match plane {
+            _ if comm.is_bridge => return None,
             Plane::PointToPoint => comm.acknowledged.get(),
             Plane::Collective => 0,
         };
@@ -137,6 +138,7 @@ impl State {
             // A receive from any source may still get a message; see `mark_pending`.
             (Plane::PointToPoint, None) if !self.is_revoked(&comm) => None,
             (Plane::PointToPoint, source) => self.hopeless(&comm, plane, source),
+            (Plane::Collective, source) if comm.is_bridge => self.hopeless(&comm, plane, source),
             (Plane::Collective, _) => self.hopeless(&comm, plane, None),
         }
     }

@@ -21,6 +21,8 @@ pub enum Awaited {
     Several,
     /// This request.
     Request(RequestKey),
+    /// This request, which a process may end that is not of the job yet (MPI_Comm_accept).
+    Stranger(RequestKey),
     /// A message that matches, from this rank of the job if it is known.
     Probe(Pattern, Option<u32>),
     /// The lock of this member of a window on a communicator with this context.
@@ -44,7 +46,8 @@ impl Hold<'_> {
 
     fn may_be_ended_from_outside(&self) -> bool {
         let requests = &self.requests;
-        requests.len() > LOOKED_THROUGH
+        matches!(self.engine.awaited, Awaited::Stranger(_))
+            || requests.len() > LOOKED_THROUGH
             || requests
                 .iter()
                 .any(|(_, request)| matches!(request.kind, Kind::Generalized(_)))
@@ -80,7 +83,7 @@ impl State {
     /// What is under way, what the call waits for first.
     fn sleep_account(&self) -> Account {
         let awaited = match self.engine.awaited {
-            Awaited::Request(key) => Some(self.active(key)),
+            Awaited::Request(key) | Awaited::Stranger(key) => Some(self.active(key)),
             _ => None,
         };
         let mut wanted = None;

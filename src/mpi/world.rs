@@ -42,6 +42,7 @@ use crate::sys::spare::SPARE;
 use crate::sys::topology::Groups;
 use crate::sys::{cpu, futex};
 use std::cell::{Cell, UnsafeCell};
+use std::collections::BTreeSet;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -59,6 +60,7 @@ pub struct World {
     /// Most threads that have napped at a time.
     crowd: AtomicU32,
     segment: Arc<Segment>,
+    me: u32,
     block: Block,
     state: UnsafeCell<State>,
 }
@@ -77,6 +79,8 @@ pub struct State {
     pub own: Rc<Comm>,
     /// Every communicator made since, by handle key.
     pub comms: Table<Rc<Comm>>,
+    /// The first ranks of those that were started later whose memory this process reads, because it shares communicators with them.
+    pub linked: BTreeSet<u32>,
     /// Every group with a handle.
     pub groups: Table<Rc<Group>>,
     /// Every attribute key that is not freed.
@@ -187,6 +191,7 @@ impl State {
             world,
             own,
             comms: Table::default(),
+            linked: BTreeSet::new(),
             groups: Table::default(),
             keyvals: Table::default(),
             datatypes: Datatypes::default(),
@@ -246,9 +251,15 @@ impl World {
             asleep: AtomicU32::new(0),
             crowd: AtomicU32::new(0),
             block: Block::new(&segment, state.engine.channel.me()),
+            me: state.engine.channel.me(),
             segment,
             state: UnsafeCell::new(state),
         }
+    }
+
+    /// This process's rank in the job; needs no hold.
+    pub fn me(&self) -> u32 {
+        self.me
     }
 
     /// The job's segment; needs no hold.

@@ -14,6 +14,7 @@ pub mod mailbox;
 pub mod names;
 pub mod offer;
 pub mod pool;
+pub mod port;
 pub mod profile;
 pub mod ring;
 #[cfg(not(loom))]

@@ -65,6 +65,10 @@ struct JobHeader {
     total: AtomicU32,
     /// Where the first annex lies in the file; 0: nowhere.
     annex: AtomicU64,
+    /// 1: of those that the job began with, and their family, some were connected with others.
+    met: AtomicU32,
+    /// The launcher of those that the job began with, if it is one of ours; 0: it is not.
+    launcher: annex::Launcher,
 }
 
 /// What a rank tells the others and the launcher about itself; written by that rank only, but for
@@ -353,12 +357,6 @@ impl Segment {
         }
     }
 
-    /// The exit code that the first caller of MPI_Abort gave, if there was one.
-    pub fn aborted(&self) -> Option<u8> {
-        let word = self.header().abort.load(Ordering::Acquire);
-        (word & !0xff == ABORT).then_some(word as u8)
-    }
-
     /// Whether the segment holds what nobody writes: a rank has run wild over the job's memory. Looks at
     /// the header and the ranks' blocks, and at what is left of their pages.
     pub fn is_damaged(&self) -> bool {
@@ -385,14 +383,16 @@ impl Segment {
     }
 
     /// Launcher: rank `rank` is gone, and the job goes on without it. Wakes everybody. The rank's number comes before the count of
-    /// deaths, so a number up to that count is of a rank all of whose words have been seen.
+    /// deaths, so a number up to that count is of a rank all of whose words have been seen. Who is dead already stays so.
     pub fn bury(&self, rank: u32) {
         let (deaths, block) = (&self.header().deaths, self.rank(rank));
-        block.life.store(Life::Dead as u32, Ordering::Release);
+        if block.life.swap(Life::Dead as u32, Ordering::AcqRel) == Life::Dead as u32 {
+            return;
+        }
         let mut before = deaths.load(Ordering::Relaxed);
         loop {
             block.death.store(before + 1, Ordering::Release);
-            // The launcher of ranks that were started later may bury one at the same time.
+            // Another launcher may bury another rank at the same time.
             match deaths.compare_exchange(before, before + 1, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => before = now,
@@ -453,15 +453,6 @@ impl Segment {
         let index = usize::from(context) % CONTEXTS * VOTES + number as usize % VOTES;
         // SAFETY: the table lies within the mapping; a vote is all atomics.
         unsafe { part.at::<Vote>(part.layout.votes(owner)).add(index).as_ref() }
-    }
-
-    /// Records an exit code, unless another rank was first.
-    pub fn abort(&self, code: u8) {
-        let word = ABORT | u32::from(code);
-        let _ = self
-            .header()
-            .abort
-            .compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Rank `rank`'s block.

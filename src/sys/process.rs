@@ -1,5 +1,7 @@
 //! Processes: others, by number, and what there is to know of this one.
 
+use std::os::unix::fs::MetadataExt;
+
 /// Whether there is such a process, and it has not ended. Cost: opens a file.
 pub fn is_alive(pid: i32) -> bool {
     let state = state_and_parent(pid).map(|(state, _)| state);
@@ -13,6 +15,11 @@ pub fn is_ancestor(pid: i32) -> bool {
         parent = state_and_parent(parent).map_or(0, |(_, parent)| parent);
     }
     parent > 1
+}
+
+/// Which namespace this process counts processes in, where the kernel tells; the same number means the same process there only.
+pub fn namespace() -> Option<u64> {
+    std::fs::metadata("/proc/self/ns/pid").ok().map(|file| file.ino())
 }
 
 fn state_and_parent(pid: i32) -> Option<(char, i32)> {
@@ -31,6 +38,13 @@ pub fn is_checked() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_counts_as_its_parent_does() {
+        let link = std::fs::read_link("/proc/self/ns/pid").unwrap();
+        let number = namespace().expect("there is one").to_string();
+        assert!(link.to_string_lossy().contains(&number), "{link:?}");
+    }
 
     #[test]
     fn who_has_started_this_process_is_its_ancestor() {

@@ -1,7 +1,9 @@
-//! mpirun for a job that runs already: a rank has called MPI_Comm_spawn ([`mpi::launch::spawn`]).
+//! mpirun for a job that runs already: a rank has called MPI_Comm_spawn ([`mpi::launch::spawn`]), or somebody has asked for
+//! ranks that can connect to the job's (mpirun -join).
 //!
-//! The rank waits for this process only until it has let go of it: what watches over the new ranks is nobody's child but the
-//! first launcher's, as soon as that has adopted it, and ends with that.
+//! A rank waits for this process only until it has let go of it: what watches over the new ranks is nobody's child but the
+//! first launcher's, as soon as that has adopted it, and ends with that. Ranks that join are a family of their own, with a world and
+//! no parents: they live and die by themselves, and this process stays where it was started.
 
 use crate::os;
 use crate::start::Failure;
@@ -21,8 +23,8 @@ pub struct Host {
     pub first: u32,
     /// How many they are to be.
     pub count: u32,
-    /// The process that asked, and its rank in the job.
-    starter: (i32, u32),
+    /// The process that asked, and its rank in the job; none if these ranks join by themselves.
+    starter: Option<(i32, u32)>,
 }
 
 /// The job that this process is asked to start ranks for, if it is.
@@ -39,6 +41,7 @@ pub fn asked() -> Result<Option<Host>, Failure> {
     let segment = Segment::attach(memory.as_fd()).map_err(|error| wrong(&error.to_string()))?;
     let birth = segment.birth(annex.first).filter(|birth| birth.first == annex.first);
     let birth = birth.ok_or_else(|| wrong("no ranks begin there"))?;
+    let starter = birth.starter.ok_or_else(|| wrong("no rank has started those"))?;
     // The rank that asked may be bound to a CPU of its own.
     cpu::bind(&cpu::mask(annex.launcher));
     Ok(Some(Host {
@@ -46,8 +49,33 @@ pub fn asked() -> Result<Option<Host>, Failure> {
         memory,
         first: annex.first,
         count: birth.count,
-        starter: (annex.pid, birth.starter),
+        starter: Some((annex.pid, starter)),
     }))
+}
+
+/// Makes room for `count` ranks in the job that process `pid` is of.
+///
+/// # Errors
+/// There is no such job, or none that this user may join; it has no room.
+pub fn join(pid: i32, count: u32) -> Result<Host, Failure> {
+    let wrong = |why: String| Failure::new(format!("-join {pid}: {why}"));
+    let memory = bootstrap::memory_of(pid);
+    let memory = memory.ok_or_else(|| wrong("no process of a nearmpi job that you may join".into()))?;
+    let segment = Segment::attach(memory.as_fd()).map_err(|error| wrong(error.to_string()))?;
+    let world = segment.claim_context(count);
+    let world = world.ok_or_else(|| wrong("all communicator contexts of the job are in use".into()))?;
+    let birth = segment.extend(count, None, 0, world);
+    let birth = birth.map_err(|error| {
+        (0..count).for_each(|_| segment.release_context(world, 0));
+        wrong(format!("cannot make memory for {count} more ranks: {error}"))
+    })?;
+    Ok(Host {
+        segment,
+        memory,
+        first: birth.first,
+        count,
+        starter: None,
+    })
 }
 
 impl Host {
@@ -57,23 +85,29 @@ impl Host {
     /// There is no such process to be had.
     pub fn let_go(&self) -> Result<(), Failure> {
         os::detach().map_err(|error| Failure::new(format!("cannot start a process: {error}")))?;
+        // The rank that asked looks whether it lives.
         self.segment.launch(self.first, std::process::id() as i32);
         Ok(())
     }
 
+    /// Whether a rank has asked for these, which are of its family then.
+    pub fn was_asked(&self) -> bool {
+        self.starter.is_some()
+    }
+
     /// Whether the rank that asked has died and these ranks still count on it.
     pub fn is_forsaken(&self) -> bool {
-        let (pid, rank) = self.starter;
+        let Some((pid, rank)) = self.starter else {
+            return false;
+        };
         let counts_on_it = self.segment.life(rank) == Life::Attached && !self.segment.is_apart(self.first);
         counts_on_it && !process::is_alive(pid)
     }
 
     /// Tells the job how it ended.
     pub fn conclude(&self, outcome: Outcome) {
-        if outcome == Outcome::Over {
-            // A kernel that refuses leaves it until the job ends.
-            let _ = self.segment.give_back(self.first);
-        }
         self.segment.conclude(self.first, outcome);
+        // A kernel that refuses leaves it until the job ends.
+        let _ = self.segment.give_back(self.first);
     }
 }

@@ -8,6 +8,7 @@ use crate::options::{Action, Opt, REFUSED, find, nearest};
 use crate::stall::Policy;
 use crate::top::interval;
 use crate::{directives, words};
+use mpi::shm::port::PortName;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -91,6 +92,8 @@ impl Default for Reader {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Job {
     pub apps: Vec<App>,
+    /// A process of the job whose memory these ranks are to share.
+    pub join: Option<i32>,
     pub inherit: Option<Inherit>,
     pub env: Vec<(String, String)>,
     /// `MPI_UNIVERSE_SIZE`, if programs are told one.
@@ -245,6 +248,7 @@ impl Parser<'_> {
             Action::PerHost => app.per_host = Some(ranks(word, &values[0])?),
             Action::OnePerHost => app.per_host = Some(1),
             Action::Soft => app.soft = Some(Soft::parse(&values[0])?),
+            Action::Join => self.job.join = Some(process(word, &values[0])?),
             Action::Universe => {
                 let count = match values[0].to_ascii_lowercase().as_str() {
                     "system" => Some(mpi::sys::cpu::allowed(0) as u32),
@@ -447,6 +451,13 @@ fn recognise(word: &str) -> Result<(&'static Opt, Option<String>), String> {
 fn ranks(word: &str, text: &str) -> Result<u32, String> {
     let count = text.parse().ok().filter(|n| (1..=MOST).contains(n));
     count.ok_or_else(|| format!("{word} {text}: not a number from 1 to {MOST}"))
+}
+
+/// A process of a job, by its number or by the name of a port that it has opened.
+fn process(word: &str, text: &str) -> Result<i32, String> {
+    let pid = PortName::parse(text).map_or_else(|| text.parse().ok(), |port| Some(port.pid));
+    let wrong = || format!("{word} {text}: neither a process number nor the name of a port");
+    pid.filter(|&pid| pid > 0).ok_or_else(wrong)
 }
 
 /// A time limit; 0, as anything below, for none.

@@ -72,6 +72,13 @@ impl Binding {
         Ok(())
     }
 
+    /// Binds nobody, unless the command line says something.
+    pub fn leave_free(&mut self) {
+        if self.wish == Wish::default() {
+            self.wish.bind = Some(BindTo::None);
+        }
+    }
+
     /// Takes what the environment says where the command line is silent: Hydra's variables, Intel MPI's, and
     /// `NEARMPI_NUMA=0`, under which nobody is bound. Returns what has no effect.
     ///

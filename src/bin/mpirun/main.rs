@@ -97,7 +97,10 @@ fn run() -> Result<i32, Failure> {
         },
         Request::Run(job) => match host_job {
             None => return launch(*job, &words),
-            Some(host_job) => return extend(&job, &host_job),
+            Some(host_job) => {
+                host_job.let_go()?;
+                return extend(&job, &host_job);
+            }
         },
     };
     say::out(&text).map_err(Failure::new)?;
@@ -106,7 +109,6 @@ fn run() -> Result<i32, Failure> {
 
 /// Starts `job` as more ranks of another one.
 fn extend(job: &Job, host: &Host) -> Result<i32, Failure> {
-    host.let_go()?;
     let done = run_to_the_end(job, Some(host));
     host.conclude(match done {
         Ok(_) => Outcome::Over,
@@ -123,6 +125,9 @@ fn launch(mut job: Job, words: &[OsString]) -> Result<i32, Failure> {
     }
     job.timeout = job.timeout.filter(|seconds| *seconds > 0);
     prepare(&mut job).map_err(Failure::new)?;
+    if let Some(pid) = job.join {
+        join_only(&mut job, pid).map_err(Failure::new)?;
+    }
     if let Some(seconds) = job.hang_after {
         job.stall = job.stall.after(seconds);
     }
@@ -130,7 +135,23 @@ fn launch(mut job: Job, words: &[OsString]) -> Result<i32, Failure> {
     if job.verbose {
         job.notes.iter().for_each(|note| say::aside(&format!("mpirun: {note}")));
     }
-    run_to_the_end(&job, None)
+    match job.join {
+        Some(pid) => extend(&job, &annex::join(pid, start::size(&job))?),
+        None => run_to_the_end(&job, None),
+    }
+}
+
+/// Leaves to the job of process `pid`, which `job` joins, what is of all its ranks: their places, which those of others may have taken,
+/// and its profile.
+fn join_only(job: &mut Job, pid: i32) -> Result<(), String> {
+    let refused = [(job.profile.is_some(), "-profile"), (job.place.is_some(), "-place")];
+    if let Some((_, option)) = refused.iter().find(|(is_given, _)| *is_given) {
+        return Err(format!(
+            "{option} is for a whole job: it cannot stand beside -join {pid}"
+        ));
+    }
+    job.binding.leave_free();
+    Ok(())
 }
 
 /// Completes `job` by what the environment and the machine say.

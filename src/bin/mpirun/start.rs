@@ -87,6 +87,8 @@ struct Common<'a> {
     job: &'a Job,
     size: usize,
     first: u32,
+    /// A rank of the job has asked for these.
+    was_asked: bool,
     memory: OwnedFd,
     places: Places,
     reports: Option<OwnedFd>,
@@ -109,11 +111,8 @@ struct Program<'a> {
 pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Failure> {
     let files = os::raise_files();
     let allowed = cpu::allowed(0) as u32;
-    let counts: Vec<u32> = job.apps.iter().map(|app| app.count.unwrap_or(allowed)).collect();
-    let size: u32 = counts
-        .iter()
-        .try_fold(0u32, |sum, &n| sum.checked_add(n))
-        .unwrap_or(u32::MAX);
+    let counts = counts(job, allowed);
+    let size = total(&counts);
     let places = places(job, size, allowed)?;
     // Ranks that have to share CPUs must not wait for each other by polling.
     let cpus = match (places.own_cpus as u32) < size {
@@ -138,6 +137,7 @@ pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Fail
         None => Profile::prepare(job, &segment)?,
     };
     let first = host.map_or(0, |host| host.first);
+    segment.launch(first, std::process::id() as i32);
     let memory = os::out_of_the_way(memory.as_fd()).map_err(wrong)?;
     place_memory(
         &segment,
@@ -151,6 +151,7 @@ pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Fail
         job,
         size: size as usize,
         first,
+        was_asked: host.is_some_and(Host::was_asked),
         memory,
         places,
         reports,
@@ -187,6 +188,21 @@ pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Fail
         reports: common.reports.map(File::from),
         profile,
     })
+}
+
+/// How many ranks `job` starts in all.
+pub fn size(job: &Job) -> u32 {
+    total(&counts(job, cpu::allowed(0) as u32))
+}
+
+/// How many ranks of each program.
+fn counts(job: &Job, allowed: u32) -> Vec<u32> {
+    job.apps.iter().map(|app| app.count.unwrap_or(allowed)).collect()
+}
+
+fn total(counts: &[u32]) -> u32 {
+    let sum = counts.iter().try_fold(0u32, |sum, &n| sum.checked_add(n));
+    sum.unwrap_or(u32::MAX)
 }
 
 /// Puts what each rank owns of the job's memory on its NUMA node, before anybody can touch it. Not `by_node`
@@ -334,7 +350,7 @@ impl Common<'_> {
             }
         }
         FOREIGN.iter().for_each(|name| drop(env.remove(OsStr::new(name))));
-        if self.first == 0 {
+        if !self.was_asked {
             env.remove(OsStr::new("NEARMPI_UNIVERSE"));
         }
         let given = self.job.env.iter().chain(&app.env);

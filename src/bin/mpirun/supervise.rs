@@ -22,6 +22,8 @@ use mpi::shm::segment::Life;
 use mpi::shm::segment::annex::Outcome;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
+#[path = "ending.rs"]
+mod ending;
 
 /// From the polite signal to the other one.
 const GRACE: Duration = Duration::from_millis(250);
@@ -108,6 +110,7 @@ pub fn supervise(job: &Job, host: Option<&Host>, started: Started, mut signals: 
     if let Some(host) = host.filter(|_| !watch.were_all_in_mpi()) {
         host.conclude(Outcome::Failed);
     }
+    watch.tell_others();
     clear(&mut signals);
     let finished = watch.started.streams.finish();
     watch.passed_on(finished);
@@ -210,15 +213,20 @@ impl Watch<'_> {
 
     /// What each rank is doing.
     fn views(&self) -> Vec<View> {
-        let process = |rank: u32| {
-            let pid = self.started.ranks[rank as usize].pid;
-            (u32::try_from(pid).ok(), self.ends[rank as usize].is_some())
+        let process = |rank: usize| {
+            let pid = self.started.ranks[rank].pid;
+            (u32::try_from(pid).ok(), self.ends[rank].is_some())
         };
         let segment = &self.started.segment;
-        let own = self.place(0)..self.place(self.ends.len());
-        let mut views = view::look(&self.calls, segment, own, process);
-        if self.host.is_none() {
-            views.extend(guests::views(&self.calls, segment));
+        if !self.leads() {
+            let own = self.place(0)..self.place(self.ends.len());
+            return view::look(&self.calls, segment, own, |rank| process(rank as usize));
+        }
+        let _ = segment.grow();
+        let all = |place| self.own(place).map_or((None, false), process);
+        let mut views = view::look(&self.calls, segment, 0..segment.known(), all);
+        for view in views.iter_mut().filter(|view| self.own(view.rank).is_none()) {
+            view.is_gone = guests::is_gone(segment, view);
         }
         views
     }
@@ -366,7 +374,7 @@ impl Watch<'_> {
         if self.ending.is_some() {
             return;
         }
-        let abort = self.started.segment.aborted();
+        let abort = self.started.segment.aborted(self.started.first);
         let in_mpi = self.stage(rank) == Life::Attached;
         if self.look_for_damage() {
             return;
@@ -421,9 +429,20 @@ impl Watch<'_> {
         }
     }
 
+    /// Whether these are the first ranks of their family, so that nobody else judges about it.
+    fn leads(&self) -> bool {
+        self.host.is_none_or(|host| !host.was_asked())
+    }
+
     /// The rank in the job of rank `rank`.
     fn place(&self, rank: usize) -> u32 {
         self.started.first + rank as u32
+    }
+
+    /// Which of our ranks is `place` in the job, if it is one of them.
+    fn own(&self, place: u32) -> Option<usize> {
+        let rank = place.checked_sub(self.started.first)? as usize;
+        (rank < self.ends.len()).then_some(rank)
     }
 
     /// Whether all ranks have come to MPI.
@@ -483,8 +502,12 @@ impl Watch<'_> {
         if segment.known() == segment.ranks() {
             return;
         }
-        let is_apart = self.host.is_some() && segment.is_apart(self.started.first);
-        let ended = segment.aborted().filter(|_| !is_apart).map(i32::from);
+        let first = self.started.first;
+        if self.leads() && segment.has_joined() {
+            guests::bury_deserted(segment, first);
+        }
+        let is_apart = !self.leads() && segment.is_apart(first);
+        let ended = segment.aborted(first).filter(|_| !is_apart).map(i32::from);
         if let Some(code) = ended.or(self.host.filter(|host| host.is_forsaken()).map(|_| 1)) {
             self.end_job(code, libc::SIGTERM);
         }
@@ -499,15 +522,15 @@ impl Watch<'_> {
             return;
         }
         self.look_at_the_others();
-        // The first launcher judges for all.
-        if self.ending.is_some() || self.host.is_some() {
+        if self.ending.is_some() || !self.leads() {
             return;
         }
         let mut stall = std::mem::take(&mut self.stall);
         let segment = &self.started.segment;
-        let takes_part = |rank: u32| match self.ends.get(rank as usize) {
-            Some(end) => end.is_none() && self.stage(rank as usize) != Life::Finalized,
-            None => guests::takes_part(segment, rank),
+        let first = self.started.first;
+        let takes_part = |place: u32| match self.own(place) {
+            Some(rank) => self.ends[rank].is_none() && self.stage(rank) != Life::Finalized,
+            None => segment.concerns(first, place) && guests::takes_part(segment, place),
         };
         let stuck = stall.look(self.job.stall, segment, takes_part);
         self.stall = stall;
@@ -529,66 +552,5 @@ impl Watch<'_> {
         };
         let who = format!("rank {rank} (pid {}, {})", r.pid, r.program);
         self.say(&format!("{who} {what}"));
-    }
-
-    fn signal(&mut self, number: i32, from_terminal: bool) {
-        if matches!(number, libc::SIGINT | libc::SIGTERM | libc::SIGHUP) {
-            let wait = if self.until.is_none() { LINGER } else { GRACE };
-            let until = Instant::now() + wait;
-            self.until = Some(self.until.map_or(until, |before| before.min(until)));
-        }
-        match number {
-            libc::SIGCHLD => {}
-            libc::SIGINT | libc::SIGTERM | libc::SIGHUP if self.ending.is_some() => self.kill_hard(),
-            libc::SIGINT | libc::SIGTERM | libc::SIGHUP => {
-                self.code.get_or_insert(128 + number);
-                self.ending = Some(Instant::now() + GRACE);
-                self.send(number, from_terminal);
-            }
-            libc::SIGUSR1 => {
-                self.tell("what the ranks are doing:", false);
-                // Who does not handle it would die of it, and only wanted to be asked.
-                for (rank, end) in self.started.ranks.iter().zip(&self.ends) {
-                    if end.is_none() && os::catches(rank.pid, number) {
-                        os::kill(rank.pid, rank.own_group, number);
-                    }
-                }
-            }
-            libc::SIGTSTP => {
-                self.send(libc::SIGSTOP, false);
-                os::kill(std::process::id() as i32, false, libc::SIGSTOP);
-            }
-            other => self.send(other, from_terminal),
-        }
-    }
-
-    /// Ends the job with `code`, unless it is being ended already.
-    fn end_job(&mut self, code: i32, signal: i32) {
-        if self.ending.is_none() {
-            // Those who count on these ranks end with them.
-            if self.host.is_some() && self.were_all_in_mpi() && !self.started.segment.is_apart(self.started.first) {
-                self.started.segment.abort(code as u8);
-            }
-            self.code.get_or_insert(code);
-            self.ending = Some(Instant::now() + GRACE);
-            self.send(signal, false);
-            // Who is stopped cannot die of SIGTERM.
-            self.send(libc::SIGCONT, false);
-        }
-    }
-
-    fn kill_hard(&mut self) {
-        self.ending.get_or_insert_with(Instant::now);
-        self.killed.get_or_insert_with(Instant::now);
-        self.send(libc::SIGKILL, false);
-    }
-
-    /// Signals the ranks that live. What the terminal sent, a rank in our own group has got already.
-    fn send(&self, signal: i32, from_terminal: bool) {
-        for (rank, end) in self.started.ranks.iter().zip(&self.ends) {
-            if end.is_none() && (rank.own_group || !from_terminal) {
-                os::kill(rank.pid, rank.own_group, signal);
-            }
-        }
     }
 }

@@ -127,6 +127,9 @@ fn waits(account: &Account, call: Option<&'static str>, ranks: u32) -> String {
     let Some(first) = account.items.first() else {
         return call.unwrap_or("MPI").to_string();
     };
+    if let Some(call) = call.filter(|&call| call == "MPI_Comm_accept" && account.outside) {
+        return format!("{call} for somebody to connect");
+    }
     let described = |index: usize, item: &Item| {
         let name = if index == 0 { account.name.as_str() } else { "" };
         arguments(item, name, ranks)

@@ -8,7 +8,8 @@
 //! - Who is started finds the bridge in the annex ([`crate::shm::segment::annex`]).
 //! - A *port* is a context too, on which who connects says which bridge it has claimed; there it waits to be let in.
 //!
-//! Jobs that were started apart share no memory and cannot be joined.
+//! Jobs that were started apart share no memory and cannot be connected. Who is to connect later is started with
+//! `mpirun -join`, in the memory of the job that runs.
 
 use super::create::{known, recv_bytes, send_bytes};
 use super::{Comm, Plane, inter};
@@ -19,19 +20,18 @@ use crate::mpi::context::{Context, NONE};
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::group::Group;
 use crate::mpi::pt2pt;
-use crate::mpi::request;
+use crate::mpi::request::{self, RequestKey};
 use crate::mpi::sleep::Awaited;
 use crate::mpi::status::ANY_SOURCE;
 use crate::mpi::world::{Hold, State};
+use crate::shm::port::PortName;
 use crate::shm::segment::annex::{Birth, Outcome, Side};
 use crate::shm::segment::{Life, Segment};
 use crate::sys::process;
+use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-
-/// What stands before the numbers in a port's name.
-const PORT: &str = "nearmpi";
 
 /// How often a rank that waits for processes to start looks whether their launcher lives.
 const LOOK: Duration = Duration::from_millis(100);
@@ -65,17 +65,32 @@ impl Hold<'_> {
 }
 
 impl State {
+    /// Gives a new communicator its place among those of the program; `None`: there are too many.
+    pub fn keep_comm(&mut self, comm: Rc<Comm>) -> Option<u32> {
+        if self.engine.channel.segment().known() > self.engine.channel.segment().ranks() {
+            let ranks = strangers(self, &comm);
+            link(self, &ranks);
+        }
+        self.comms.insert(comm)
+    }
+
     /// The communicator of all ranks of the job that has context `number`. It takes over a hold on that: who has none to give
     /// sets its number to [`NONE`] before it goes.
     fn bridge(&self, number: u16) -> Rc<Comm> {
         let all = Group::new((0..self.engine.channel.segment().known()).collect());
-        Rc::new(Comm::new(self.adopt_context(number), self.me(), Rc::new(all), None))
+        let mut bridge = Comm::new(self.adopt_context(number), self.me(), Rc::new(all), None);
+        bridge.is_bridge = true;
+        Rc::new(bridge)
     }
 }
 
 /// Joins `local` to the group of rank `remote` of the job, on bridge `number`. Of `local`, rank `root` alone looks at these.
 fn join(hold: &mut Hold, local: &Rc<Comm>, root: u32, remote: Result<(u16, u32)>) -> Result<Comm> {
     hold.meet_all()?;
+    if let Ok((_, remote)) = &remote {
+        let remote = [*remote];
+        link(hold, &remote);
+    }
     let peer = match local.rank == root {
         true => remote.map(|(number, remote)| (hold.bridge(number), remote)),
         false => Err(elsewhere(root)),
@@ -83,6 +98,13 @@ fn join(hold: &mut Hold, local: &Rc<Comm>, root: u32, remote: Result<(u16, u32)>
     let new = inter::create(hold, local, root, peer, 0);
     // The other side may be one that came while this one waited.
     hold.meet_all()?;
+    if let Ok(new) = &new {
+        let segment = hold.engine.channel.segment();
+        new.peers()
+            .members
+            .iter()
+            .for_each(|&peer| segment.meet(hold.me(), peer));
+    }
     new
 }
 
@@ -133,7 +155,7 @@ fn bring_up(
     launch: impl FnOnce(&Segment, u32) -> Result<()>,
 ) -> Result<Birth> {
     let segment = hold.engine.channel.segment().clone();
-    let born = match segment.extend(count, hold.me(), bridge, world) {
+    let born = match segment.extend(count, Some(hold.me()), bridge, world) {
         Ok(born) => born,
         Err(error) if error.kind() == io::ErrorKind::OutOfMemory => fail!(Spawn, "{error}"),
         Err(error) => fail!(Spawn, "cannot make memory for {count} more processes: {error}"),
@@ -165,19 +187,19 @@ fn bring_up(
     Ok(born)
 }
 
-/// The child's side of [`spawn`]: the communicator with those who started this process, `None` if it was there from the start.
+/// The child's side of [`spawn`]: the communicator with those who started this process, `None` if no rank did.
 /// Collective over `MPI_COMM_WORLD`.
 ///
 /// # Errors
 /// As [`inter::create`].
 pub fn parents(hold: &mut Hold) -> Result<Option<Comm>> {
     let segment = hold.engine.channel.segment().clone();
-    let Some(birth) = segment.birth(hold.me()) else {
+    let Some((birth, starter)) = segment.birth(hold.me()).and_then(|birth| Some((birth, birth.starter?))) else {
         return Ok(None);
     };
-    segment.wake(birth.starter);
+    segment.wake(starter);
     let world = hold.world.clone();
-    join(hold, &world, 0, Ok((birth.bridge, birth.starter))).map(Some)
+    join(hold, &world, 0, Ok((birth.bridge, starter))).map(Some)
 }
 
 /// The members of `comm` that did not begin with this process.
@@ -191,8 +213,7 @@ fn strangers(state: &State, comm: &Comm) -> Vec<u32> {
 
 /// `comm` is left for good, and with it those of its members that no other communicator connects this process to: between who was
 /// started and who started them, each side may die without the other from now on.
-pub fn leave(state: &State, comm: &Rc<Comm>) {
-    let segment = state.engine.channel.segment();
+pub fn leave(state: &mut State, comm: &Rc<Comm>) {
     let others: Vec<u32> = state
         .comms
         .iter()
@@ -203,27 +224,48 @@ pub fn leave(state: &State, comm: &Rc<Comm>) {
         .into_iter()
         .filter(|rank| !others.contains(rank))
         .collect();
-    if segment
-        .birth(state.me())
-        .is_some_and(|birth| left.contains(&birth.starter))
-    {
+    let segment = state.engine.channel.segment().clone();
+    let starter = |rank: u32| segment.birth(rank).and_then(|birth| birth.starter);
+    if starter(state.me()).is_some_and(|starter| left.contains(&starter)) {
         segment.leave(state.me(), Side::Started);
     }
-    for rank in left {
-        if segment
-            .birth(rank)
-            .is_some_and(|birth| comm.group.members.contains(&birth.starter))
-        {
+    for &rank in &left {
+        if starter(rank).is_some_and(|starter| comm.group.members.contains(&starter)) {
             segment.leave(rank, Side::Starters);
+        }
+    }
+    let kept = firsts(&segment, &others);
+    state
+        .linked
+        .extract_if(.., |first| !kept.contains(first))
+        .for_each(|first| segment.unlink(first));
+}
+
+/// The first ranks of those of `ranks` that were started later, and of the others that came with them.
+fn firsts(segment: &Segment, ranks: &[u32]) -> BTreeSet<u32> {
+    ranks
+        .iter()
+        .filter_map(|&rank| segment.birth(rank))
+        .map(|birth| birth.first)
+        .collect()
+}
+
+/// This process reads the memory of `ranks` from now on, if they are not those that it came with.
+fn link(state: &mut State, ranks: &[u32]) {
+    let segment = state.engine.channel.segment().clone();
+    let mine = segment.birth(state.me()).map(|birth| birth.first);
+    for first in firsts(&segment, ranks) {
+        if Some(first) != mine && state.linked.insert(first) {
+            segment.link(first);
         }
     }
 }
 
-/// This process ends MPI: says so if somebody may still have to read what it has sent.
-pub fn end(state: &State) {
-    if state.comms.iter().any(|(_, comm)| !strangers(state, comm).is_empty()) {
-        state.engine.channel.segment().leave(state.me(), Side::Nobody);
-    }
+/// This process ends MPI, and reads nothing any more.
+pub fn end(state: &mut State) {
+    let linked = std::mem::take(&mut state.linked);
+    let segment = state.engine.channel.segment();
+    linked.into_iter().for_each(|first| segment.unlink(first));
 }
 
 /// Opens a port: its name. MPI-4.1 §11.9.2.
@@ -233,8 +275,14 @@ pub fn end(state: &State) {
 pub fn open_port(hold: &mut Hold) -> Result<String> {
     let context = hold.adopt_context(hold.claim_context(1)?);
     let segment = hold.engine.channel.segment();
-    let (job, life) = (segment.number(), segment.fate(context.number()).life());
-    let name = format!("{PORT}:{job:x}:{}:{}:{life}", hold.me(), context.number());
+    let name = PortName {
+        pid: std::process::id() as i32,
+        job: segment.number(),
+        owner: hold.me(),
+        context: context.number(),
+        life: segment.fate(context.number()).life(),
+    }
+    .to_string();
     hold.ports.push(Port {
         name: name.clone(),
         context,
@@ -274,55 +322,36 @@ pub fn close_port(hold: &mut Hold, name: &str) -> Result<()> {
 
 /// Turns away one of those who have knocked; whether there was one.
 fn turn_away(hold: &mut Hold, at_port: &Rc<Comm>) -> Result<bool> {
-    match receive_unless(hold, at_port, ANY_SOURCE, KNOCKS, false, |_| true)? {
+    match receive_unless(hold, at_port, ANY_SOURCE, KNOCKS, several, |_| true)? {
         Some((number, who)) => answer(hold, number, who, false).map(|_| true),
         None => Ok(false),
     }
 }
 
-/// The rank that opened a port, the port's context, and which life that is in.
-#[derive(Clone, Copy)]
-struct Place {
-    owner: u32,
-    context: u16,
-    life: u32,
+/// Whether the port is open, and its owner in MPI.
+fn is_open(port: PortName, segment: &Segment) -> bool {
+    segment.is_held(port.context)
+        && segment.fate(port.context).life() == port.life
+        && segment.life(port.owner) == Life::Attached
 }
 
-impl Place {
-    /// Whether the port is open, and its owner in MPI.
-    fn is_open(self, segment: &Segment) -> bool {
-        segment.is_held(self.context)
-            && segment.fate(self.context).life() == self.life
-            && segment.life(self.owner) == Life::Attached
-    }
-}
-
-/// Where the port `name` is.
-fn place(state: &State, name: &str) -> Result<Place> {
+/// The port `name`, which is open.
+fn find_port(state: &State, name: &str) -> Result<PortName> {
     let segment = state.engine.channel.segment();
-    let parts: Vec<&str> = name.split(':').collect();
-    let [PORT, job, rank, context, life] = parts[..] else {
+    let Some(port) = PortName::parse(name) else {
         fail!(Port, "{name:?} is no port's name");
     };
-    let number = |text: &str| text.parse::<u32>().ok();
-    let (Ok(job), Some(owner), Some(context), Some(life)) = (
-        u64::from_str_radix(job, 16),
-        number(rank),
-        number(context),
-        number(life),
-    ) else {
-        fail!(Port, "{name:?} is no port's name");
-    };
-    if job != segment.number() {
+    if port.job != segment.number() {
         fail!(
             Port,
-            "the port {name:?} was opened in another job: nearmpi connects processes of one job, those started later included"
+            "the port {name:?} was opened in another job: to connect there, start this program with mpirun -join {}, or with \
+             -join and the port's name",
+            port.pid
         );
     }
-    let place = u16::try_from(context).map(|context| Place { owner, context, life });
-    match place {
-        Ok(place) if owner < segment.known() && place.is_open(segment) => Ok(place),
-        _ => fail!(Port, "the port {name:?} is not open any more"),
+    match port.owner < segment.known() && is_open(port, segment) {
+        true => Ok(port),
+        false => fail!(Port, "the port {name:?} is not open any more"),
     }
 }
 
@@ -362,29 +391,29 @@ fn lend_back(bridge: &Comm) {
     bridge.context.cell().set(NONE);
 }
 
+/// Of a wait that other things end, too.
+fn several(_: RequestKey) -> Awaited {
+    Awaited::Several
+}
+
 fn say(hold: &mut Hold, bridge: &Rc<Comm>, to: u32, tag: i32, word: u16) -> Result<()> {
     send_bytes(hold, bridge, to, tag, &word.to_ne_bytes())
 }
 
-/// Receives a word on a bridge, unless `gives_up` says so before it is there; with the rank it came from. `certain`: nothing else
-/// than that word ends the wait of a process that is alone with it.
+/// Receives a word on a bridge, unless `gives_up` says so before it is there; with the rank it came from. `awaited`: what watchers are
+/// told about the request.
 fn receive_unless(
     hold: &mut Hold,
     bridge: &Rc<Comm>,
     source: i32,
     tag: i32,
-    certain: bool,
+    awaited: impl FnOnce(RequestKey) -> Awaited,
     mut gives_up: impl FnMut(&Hold) -> bool,
 ) -> Result<Option<(u16, u32)>> {
     let mut word = [0; 2];
     let buffer = Buffer::bytes(word.as_mut_ptr(), word.len());
     let key = pt2pt::irecv(hold, bridge, Plane::Collective, buffer, source, tag)?;
-    let awaited = if certain {
-        Awaited::Request(key)
-    } else {
-        Awaited::Several
-    };
-    let waited = hold.wait_for(awaited, None, |hold| Ok(hold.is_over(key) || gives_up(hold)));
+    let waited = hold.wait_for(awaited(key), None, |hold| Ok(hold.is_over(key) || gives_up(hold)));
     if !hold.is_over(key) {
         request::cancel(hold, key)?;
     }
@@ -416,19 +445,21 @@ fn answer(hold: &mut Hold, number: u16, who: u32, lets_in: bool) -> Result<bool>
 /// # Errors
 /// `Port`: it has no such port open, or another thread has closed it.
 pub fn accept(hold: &mut Hold, name: &str) -> Result<(u16, u32)> {
-    let is_open = |hold: &Hold| {
+    let number = |hold: &Hold| {
         hold.ports
             .iter()
             .find(|port| port.name == name)
             .map(|port| port.context.number())
     };
-    let Some(context) = is_open(hold) else {
+    let Some(context) = number(hold) else {
         fail!(Port, "this process has no port {name:?} open");
     };
     hold.meet_all()?;
     loop {
         let at_port = hold.bridge(context);
-        let heard = receive_unless(hold, &at_port, ANY_SOURCE, KNOCKS, true, |hold| is_open(hold).is_none());
+        let heard = receive_unless(hold, &at_port, ANY_SOURCE, KNOCKS, Awaited::Stranger, |hold| {
+            number(hold).is_none()
+        });
         lend_back(&at_port);
         let Some((number, who)) = heard? else {
             fail!(Port, "the port {name:?} was closed by another thread");
@@ -447,29 +478,30 @@ pub fn accept(hold: &mut Hold, name: &str) -> Result<(u16, u32)> {
 pub fn connect(hold: &mut Hold, name: &str, limit: Option<Duration>) -> Result<(u16, u32)> {
     hold.meet_all()?;
     forget_withdrawn(hold)?;
-    let place = place(hold, name)?;
-    if place.owner == hold.me() {
+    let port = find_port(hold, name)?;
+    if port.owner == hold.me() {
         fail!(Comm, "the port {name:?} is this process's own");
     }
     let number = known(hold.claim_context(2)?)?;
     let segment = hold.engine.channel.segment().clone();
-    let (at_port, bridge) = (hold.bridge(place.context), hold.bridge(number));
-    let told = say(hold, &at_port, place.owner, KNOCKS, number);
+    let (at_port, bridge) = (hold.bridge(port.context), hold.bridge(number));
+    let told = say(hold, &at_port, port.owner, KNOCKS, number);
     lend_back(&at_port);
     told?;
     let began = Instant::now();
     let is_late = || limit.is_some_and(|limit| began.elapsed() >= limit);
-    let gives_up = |_: &Hold| is_late() || !place.is_open(&segment);
-    let word = receive_unless(hold, &bridge, place.owner as i32, LETS_IN, limit.is_none(), gives_up)?;
+    let gives_up = |_: &Hold| is_late() || !is_open(port, &segment);
+    let awaited = if limit.is_none() { Awaited::Request } else { several };
+    let word = receive_unless(hold, &bridge, port.owner as i32, LETS_IN, awaited, gives_up)?;
     let comes = word.is_some_and(|(lets_in, _)| lets_in == 1);
-    say(hold, &bridge, place.owner, COMES, comes.into())?;
+    say(hold, &bridge, port.owner, COMES, comes.into())?;
     if comes {
         lend_back(&bridge);
-        return Ok((number, place.owner));
+        return Ok((number, port.owner));
     }
     let gave_up = word.is_none();
     if gave_up {
-        hold.withdrawn.push((bridge, place.owner));
+        hold.withdrawn.push((bridge, port.owner));
     }
     match gave_up && is_late() {
         true => fail!(
@@ -484,7 +516,7 @@ pub fn connect(hold: &mut Hold, name: &str, limit: Option<Duration>) -> Result<(
 /// Lets go of the bridges of connections that were given up, as far as their owners have answered by now.
 fn forget_withdrawn(hold: &mut Hold) -> Result<()> {
     for (bridge, owner) in std::mem::take(&mut hold.withdrawn) {
-        if receive_unless(hold, &bridge, owner as i32, LETS_IN, false, |_| true)?.is_none() {
+        if receive_unless(hold, &bridge, owner as i32, LETS_IN, several, |_| true)?.is_none() {
             hold.withdrawn.push((bridge, owner));
         }
     }

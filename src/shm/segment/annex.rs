@@ -1,7 +1,8 @@
 //! # Safety
 //! As [`super`]: the header is all atomics, in a page of its own at the beginning of what is mapped.
 //!
-//! Annexes: what the segment's file is made longer by for ranks that are started later.
+//! Annexes: what the segment's file is made longer by for ranks that are started later, by ranks (MPI_Comm_spawn) or by
+//! themselves (mpirun -join).
 //!
 //! ```text
 //! job's header -> first annex -> second annex -> 0        offsets in the file; ranks go on from one to the next
@@ -10,16 +11,37 @@
 //! Everybody maps it when `total` in the job's header has changed, or a rank of it is named.
 #![allow(unsafe_code)]
 
-use super::{Part, Segment};
+use super::{Life, Part, Segment};
 use crate::shm::layout::{Layout, MAX_RANKS, PAGE};
 use crate::shm::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::memory::{self, Mapping};
+use crate::sys::process;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+mod family;
 
 /// "annex" and the version of its format.
-const MAGIC: u64 = u64::from_le_bytes(*b"annex\0\0\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"annex\0\0\x02");
+
+/// In place of the rank that started the others: none did.
+const NOBODY: u32 = u32::MAX;
+
+/// The process that starts some ranks and watches over them.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(super) struct Launcher {
+    /// In which namespace it counts.
+    space: AtomicU64,
+    pid: AtomicU32,
+}
+
+impl Launcher {
+    /// Its number, if it has said it.
+    fn pid(&self) -> Option<i32> {
+        Some(self.pid.load(Ordering::Acquire) as i32).filter(|&pid| pid > 1)
+    }
+}
 
 /// The first page of an annex.
 #[repr(C, align(64))]
@@ -33,10 +55,15 @@ struct Header {
     starter: AtomicU32,
     bridge: AtomicU32,
     world: AtomicU32,
-    launcher: AtomicU32,
+    launcher: Launcher,
     outcome: AtomicU32,
     /// Sides, as bits.
     left: AtomicU32,
+    /// Other processes that share communicators with some of these ranks.
+    links: AtomicU32,
+    /// As in the job's header, for the family that begins here.
+    abort: AtomicU32,
+    met: AtomicU32,
 }
 
 /// An annex that this process has mapped.
@@ -52,8 +79,8 @@ pub struct Birth {
     pub first: u32,
     /// How many they are.
     pub count: u32,
-    /// The rank that started them.
-    pub starter: u32,
+    /// The rank that started them; none where they came by themselves.
+    pub starter: Option<u32>,
     /// Context of the first messages between `starter` and `first`.
     pub bridge: u16,
     /// Context of their `MPI_COMM_WORLD`.
@@ -79,8 +106,6 @@ pub enum Side {
     Started = 1,
     /// The starters have left those whom they started.
     Starters = 2,
-    /// One of those who were started has ended without leaving somebody.
-    Nobody = 4,
 }
 
 impl Annex {
@@ -109,7 +134,8 @@ impl Annex {
             header.first.load(Ordering::Acquire),
             header.count.load(Ordering::Relaxed),
         );
-        let is_whole = header.magic.load(Ordering::Acquire) == MAGIC && header.starter.load(Ordering::Relaxed) < first;
+        let starter = header.starter.load(Ordering::Relaxed);
+        let is_whole = header.magic.load(Ordering::Acquire) == MAGIC && (starter < first || starter == NOBODY);
         if !is_whole || began != first || !fits(first, count) {
             return Err(wrong("header"));
         }
@@ -183,11 +209,12 @@ impl Segment {
         annex.filter(|annex| rank >= annex.part.layout.first)
     }
 
-    /// Makes room for `count` more ranks, which rank `starter` will have started; `bridge` and `world` are contexts for them.
+    /// Makes room for `count` more ranks, which rank `starter` will have started, or nobody of the job; `bridge` and `world` are
+    /// contexts for them.
     ///
     /// # Errors
     /// What the kernel says; `OutOfMemory` when the job has had as many ranks as it can; `Unsupported` where ranks are threads.
-    pub fn extend(&self, count: u32, starter: u32, bridge: u16, world: u16) -> io::Result<Birth> {
+    pub fn extend(&self, count: u32, starter: Option<u32>, bridge: u16, world: u16) -> io::Result<Birth> {
         let file = self.file()?;
         // A description of its own, or the lock would be shared with all who inherited this one. Closing it lets go.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -216,7 +243,11 @@ impl Segment {
         let header = page.header();
         header.first.store(first, Ordering::Relaxed);
         header.count.store(count, Ordering::Relaxed);
-        header.starter.store(starter, Ordering::Relaxed);
+        header.starter.store(starter.unwrap_or(NOBODY), Ordering::Relaxed);
+        if starter.is_none() {
+            let both = Side::Started as u32 | Side::Starters as u32;
+            header.left.store(both, Ordering::Relaxed);
+        }
         header.bridge.store(bridge.into(), Ordering::Relaxed);
         header.world.store(world.into(), Ordering::Relaxed);
         header.magic.store(MAGIC, Ordering::Release);
@@ -239,10 +270,11 @@ impl Segment {
         let header = annex.header();
         let Layout { first, ranks, .. } = annex.part.layout;
         let context = |word: &AtomicU32| word.load(Ordering::Relaxed) as u16;
+        let starter = Some(header.starter.load(Ordering::Relaxed)).filter(|&rank| rank != NOBODY);
         Some(Birth {
             first,
             count: ranks - first,
-            starter: header.starter.load(Ordering::Relaxed).min(first - 1),
+            starter: starter.map(|rank| rank.min(first - 1)),
             bridge: context(&header.bridge),
             world: context(&header.world),
         })
@@ -250,9 +282,38 @@ impl Segment {
 
     /// Launcher: it is process `pid` that starts the ranks from `first` on, and watches over them.
     pub fn launch(&self, first: u32, pid: i32) {
-        if let Some(annex) = self.annex(first) {
-            annex.header().launcher.store(pid as u32, Ordering::Release);
-        }
+        let launcher = match self.annex(first) {
+            Some(annex) => &annex.header().launcher,
+            None => &self.header().launcher,
+        };
+        let space = process::namespace().unwrap_or(0);
+        launcher.space.store(space, Ordering::Relaxed);
+        launcher.pid.store(pid as u32, Ordering::Release);
+    }
+
+    /// The first ranks of all launchers that are not through with theirs, with the launchers' numbers as this process counts.
+    pub fn launchers(&self) -> Vec<(u32, i32)> {
+        let annexes = self
+            .annexes
+            .iter()
+            .map(|annex| (annex.part.layout.first, &annex.header().launcher));
+        let all = [(0, &self.header().launcher)].into_iter().chain(annexes);
+        let open = all.filter(|(first, _)| *first == 0 || self.outcome(*first) == Outcome::Open);
+        let space = process::namespace();
+        let known = open.filter(|(_, launcher)| space == Some(launcher.space.load(Ordering::Relaxed)));
+        known
+            .filter_map(|(first, launcher)| Some((first, launcher.pid()?)))
+            .collect()
+    }
+
+    /// Launcher: the ranks from `first` on, whose launcher is dead, are gone. Buries those that have not left MPI.
+    pub fn desert(&self, first: u32) {
+        let count = self.birth(first).map_or(self.ranks(), |birth| birth.count);
+        let ranks = first..first + count;
+        ranks
+            .filter(|&rank| self.life(rank) == Life::Attached)
+            .for_each(|rank| self.bury(rank));
+        self.conclude(first, Outcome::Failed);
     }
 
     /// Launcher: how it ended for the ranks from `first` on, which is said once. Wakes who started them.
@@ -262,7 +323,7 @@ impl Segment {
         let open = Outcome::Open as u32;
         let told = header
             .outcome
-            .compare_exchange(open, outcome as u32, Ordering::AcqRel, Ordering::Relaxed);
+            .compare_exchange(open, outcome as u32, Ordering::SeqCst, Ordering::Relaxed);
         if told.is_ok() {
             self.header().beside.fetch_sub(ranks - first, Ordering::Relaxed);
         }
@@ -286,8 +347,8 @@ impl Segment {
 
     /// The process that watches over the ranks from `first` on, unless it is through with that, or not known yet.
     pub fn launcher(&self, first: u32) -> Option<i32> {
-        let pid = self.annex(first)?.header().launcher.load(Ordering::Acquire) as i32;
-        (pid > 1 && self.outcome(first) == Outcome::Open).then_some(pid)
+        let pid = self.annex(first)?.header().launcher.pid()?;
+        (self.outcome(first) == Outcome::Open).then_some(pid)
     }
 
     /// The first of the ranks that process `pid` watches over, if it is such a launcher.
@@ -314,19 +375,40 @@ impl Segment {
             .map_or(0, |annex| annex.header().left.load(Ordering::Acquire))
     }
 
-    /// Launcher: gives the memory of the ranks from `first` on back, which are gone, if nobody can still have to read what they
-    /// have sent.
+    /// One more process shares communicators with ranks of those from `first` on, of whom it is none itself: it reads their memory.
+    pub fn link(&self, first: u32) {
+        if let Some(annex) = self.annex(first) {
+            annex.header().links.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// One such process less. The last one gives the memory back, if the launcher could not.
+    pub fn unlink(&self, first: u32) {
+        if let Some(annex) = self.annex(first)
+            && annex.header().links.fetch_sub(1, Ordering::SeqCst) == 1
+        {
+            // A kernel that refuses leaves it until the job ends.
+            let _ = self.give_back(first);
+        }
+    }
+
+    /// Gives the memory of the ranks from `first` on back if they are gone, all of them in order, and nobody reads it any more.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn give_back(&self, first: u32) -> io::Result<()> {
-        let both = Side::Started as u32 | Side::Starters as u32;
-        if self.file.is_none() || self.left(first) != both {
+        let Some(annex) = self.annex(first).filter(|_| self.file.is_some()) else {
+            return Ok(());
+        };
+        let (header, part) = (annex.header(), &annex.part);
+        let is_over = header.outcome.load(Ordering::SeqCst) == Outcome::Over as u32;
+        let is_read = header.links.load(Ordering::SeqCst) != 0;
+        // What stands there about the dead is read later.
+        let ranks = part.layout.first..part.layout.ranks;
+        if !is_over || is_read || ranks.clone().any(|rank| self.life(rank) == Life::Dead) {
             return Ok(());
         }
-        let part = self.annex_of(first);
-        let ranks = (part.layout.ranks - part.layout.first) as usize;
-        let len = part.layout.len - PAGE + ranks * self.zone;
+        let len = part.layout.len - PAGE + ranks.len() * self.zone;
         memory::discard(self.file()?, part.start + PAGE, len)
     }
 
@@ -349,7 +431,7 @@ mod tests {
     use super::super::*;
     use super::*;
 
-    fn job(ranks: u32) -> (Segment, Segment) {
+    pub fn job(ranks: u32) -> (Segment, Segment) {
         let fd = create(ranks, 2).unwrap();
         (
             Segment::attach(fd.as_fd()).unwrap(),
@@ -361,10 +443,10 @@ mod tests {
     fn one_extends_what_others_and_late_comers_see() {
         let fd = create(2, 2).unwrap();
         let [one, other] = [(), ()].map(|()| Segment::attach(fd.as_fd()).unwrap());
-        let born = one.extend(3, 1, 9, 10).unwrap();
+        let born = one.extend(3, Some(1), 9, 10).unwrap();
         assert_eq!((born.first, born.count, one.known(), other.known()), (2, 3, 5, 2));
         assert!(other.has_grown() && !one.has_grown() && one.lacks_cpus());
-        let again = other.extend(1, 0, 11, 12).unwrap();
+        let again = other.extend(1, Some(0), 11, 12).unwrap();
         assert_eq!((again.first, other.known()), (5, 6));
         assert!(one.has_grown());
         one.grow().unwrap();
@@ -384,15 +466,13 @@ mod tests {
     #[test]
     fn what_becomes_of_them_is_told() {
         let (one, other) = job(1);
-        let first = one.extend(2, 0, 2, 3).unwrap().first;
+        let first = one.extend(2, Some(0), 2, 3).unwrap().first;
         other.grow().unwrap();
         assert_eq!((one.outcome(first), one.launcher(first)), (Outcome::Open, None));
         other.launch(first, 77);
         assert_eq!(one.launcher(first), Some(77));
         assert_eq!([77, 78].map(|pid| one.ranks_of(pid)), [Some(first), None]);
         assert!(!one.is_apart(first + 1));
-        other.leave(first + 1, Side::Nobody);
-        assert!(!one.is_apart(first));
         other.leave(first + 1, Side::Started);
         assert!(one.is_apart(first) && !one.is_apart(0));
         assert!(one.lacks_cpus());
@@ -406,26 +486,38 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_back_when_both_sides_have_left() {
+    fn memory_is_given_back_when_they_are_gone_and_nobody_reads_it() {
         let (one, other) = job(1);
-        let first = one.extend(2, 0, 2, 3).unwrap().first;
-        other.grow().unwrap();
-        let pid = |segment: &Segment| segment.rank(first + 1).pid.load(Ordering::Relaxed);
-        one.rank(first + 1).pid.store(9, Ordering::Relaxed);
-        for side in [Side::Started, Side::Starters] {
-            other.give_back(first).unwrap();
-            assert_eq!(pid(&one), 9);
-            one.leave(first, side);
-        }
-        other.give_back(first).unwrap();
-        assert_eq!((pid(&one), one.birth(first).unwrap().count), (0, 2));
-        let again = one.extend(1, 0, 2, 3).unwrap().first;
-        one.rank(again).pid.store(8, Ordering::Relaxed);
-        for side in [Side::Started, Side::Starters, Side::Nobody] {
-            one.leave(again, side);
-        }
-        one.give_back(again).unwrap();
-        assert_eq!(one.rank(again).pid.load(Ordering::Relaxed), 8);
+        let pid = |first: u32| one.rank(first + 1).pid.load(Ordering::Relaxed);
+        let born = |starter| {
+            let first = one.extend(2, starter, 2, 3).unwrap().first;
+            other.grow().unwrap();
+            one.rank(first + 1).pid.store(9, Ordering::Relaxed);
+            first
+        };
+        let early = born(Some(0));
+        one.link(early);
+        one.unlink(early);
+        other.give_back(early).unwrap();
+        assert_eq!(pid(early), 9, "they run");
+        other.conclude(early, Outcome::Over);
+        other.give_back(early).unwrap();
+        assert_eq!((pid(early), one.birth(early).unwrap().count), (0, 2));
+
+        let late = born(None);
+        (0..2).for_each(|_| one.link(late));
+        other.conclude(late, Outcome::Over);
+        other.give_back(late).unwrap();
+        one.unlink(late);
+        assert_eq!(pid(late), 9, "one still reads");
+        one.unlink(late);
+        assert_eq!(pid(late), 0);
+
+        let dead = born(None);
+        one.bury(dead + 1);
+        other.conclude(dead, Outcome::Over);
+        other.give_back(dead).unwrap();
+        assert_eq!((one.life(dead + 1), one.death(dead + 1)), (Life::Dead, Some(1)));
     }
 
     #[test]
@@ -442,12 +534,12 @@ mod tests {
     #[test]
     fn a_job_has_so_many_ranks_and_no_more() {
         let (one, _) = job(4);
-        assert!(one.extend(0, 0, 2, 3).is_err() && one.extend(u32::MAX, 0, 2, 3).is_err());
+        assert!(one.extend(0, Some(0), 2, 3).is_err() && one.extend(u32::MAX, Some(0), 2, 3).is_err());
         assert_eq!(
-            one.extend(MAX_RANKS - 3, 0, 2, 3).unwrap_err().kind(),
+            one.extend(MAX_RANKS - 3, Some(0), 2, 3).unwrap_err().kind(),
             io::ErrorKind::OutOfMemory
         );
-        assert!(Segment::private(1, 1).unwrap().extend(1, 0, 2, 3).is_err());
+        assert!(Segment::private(1, 1).unwrap().extend(1, Some(0), 2, 3).is_err());
     }
 
     #[test]
@@ -456,7 +548,7 @@ mod tests {
         let segments: Vec<Segment> = (0..4).map(|_| Segment::attach(fd.as_fd()).unwrap()).collect();
         std::thread::scope(|scope| {
             for segment in &segments {
-                scope.spawn(|| (0..5).for_each(|_| assert_eq!(segment.extend(2, 0, 2, 3).unwrap().count, 2)));
+                scope.spawn(|| (0..5).for_each(|_| assert_eq!(segment.extend(2, Some(0), 2, 3).unwrap().count, 2)));
             }
         });
         segments[0].grow().unwrap();

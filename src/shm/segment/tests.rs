@@ -14,12 +14,12 @@ fn what_one_mapping_writes_another_sees() {
     assert!(one.oversubscribed());
     one.rank(2).life.store(Life::Attached as u32, Ordering::Release);
     assert_eq!((other.life(2), other.life(1)), (Life::Attached, Life::Absent));
-    one.abort(255);
-    other.abort(3);
-    assert_eq!(one.aborted(), Some(255));
+    one.abort(0, 255);
+    other.abort(1, 3);
+    assert_eq!(one.aborted(0), Some(255));
     assert!(!one.is_damaged());
     one.header().abort.store(77, Ordering::Relaxed);
-    assert!(other.is_damaged() && other.aborted().is_none());
+    assert!(other.is_damaged() && other.aborted(0).is_none());
     one.header().abort.store(0, Ordering::Relaxed);
     assert!(!other.is_damaged());
     one.bury(2);

@@ -1,0 +1,126 @@
+/* Either side of connections between a job and jobs that join it, for tests/joined.rs:
+ *
+ *   program serve TIMES       opens a port, publishes it, prints its name, and lets in so many
+ *   program call [PORT]       connects to that port, or to the published one
+ *   program die-in-service    as serve 1, but rank 0 dies when somebody has come
+ *   program die-on-call       as call, but rank 0 dies when it is let in
+ *   program hold              as call, but says so when it is let in, and does nothing more
+ *   program expect-death      as serve 1, for a caller that dies
+ *   program wait-for-death    as call, for a server that dies: with errors fatal
+ *   program abort             rank 0 calls MPI_Abort with code 5
+ *   program stuck             every rank waits for itself
+ */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int rank, size;
+
+static void check(int condition, const char *what)
+{
+    if (!condition) {
+        printf("rank %d: %s\n", rank, what);
+        fflush(stdout);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+/* Every rank sends to all on the other side, short and long, and both sides sum up. */
+static void talk(MPI_Comm inter)
+{
+    int there, sum = 0, lens[] = {0, 8, 5000, 70000, 1 << 21};
+    MPI_Comm_remote_size(inter, &there);
+    for (int i = 0; i < 5; i++) {
+        int len = lens[i];
+        char *mine = malloc(len + 1), *theirs = calloc(there, len + 1);
+        memset(mine, 'a' + rank, len + 1);
+        MPI_Request requests[2 * there];
+        for (int peer = 0; peer < there; peer++) {
+            MPI_Irecv(theirs + peer * (len + 1L), len + 1, MPI_CHAR, peer, i, inter, &requests[2 * peer]);
+            MPI_Isend(mine, len + 1, MPI_CHAR, peer, i, inter, &requests[2 * peer + 1]);
+        }
+        MPI_Waitall(2 * there, requests, MPI_STATUSES_IGNORE);
+        for (int peer = 0; peer < there; peer++)
+            for (int at = 0; at <= len; at++)
+                check(theirs[peer * (len + 1L) + at] == 'a' + peer, "wrong bytes");
+        free(mine);
+        free(theirs);
+    }
+    int one = rank + 1;
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, inter);
+    check(sum == there * (there + 1) / 2, "wrong sum");
+    MPI_Comm all;
+    MPI_Intercomm_merge(inter, 0, &all);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, all);
+    check(sum == there * (there + 1) / 2 + size * (size + 1) / 2, "wrong sum of all");
+    MPI_Comm_free(&all);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm inter, parent;
+    char port[MPI_MAX_PORT_NAME] = "";
+    const char *role = argv[1];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_get_parent(&parent);
+    check(parent == MPI_COMM_NULL, "has parents");
+    check(size == atoi(getenv("PMI_SIZE")), "wrong size");
+    if (strcmp(role, "abort") == 0) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0)
+            MPI_Abort(MPI_COMM_WORLD, 5);
+        pause();
+    }
+    if (strcmp(role, "stuck") == 0)
+        MPI_Recv(port, 1, MPI_CHAR, rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    int calls = strstr(role, "call") || strcmp(role, "wait-for-death") == 0 || strcmp(role, "hold") == 0;
+    if (calls) {
+        if (argc > 2)
+            strcpy(port, argv[2]);
+        else
+            MPI_Lookup_name("tests/joined", MPI_INFO_NULL, port);
+        MPI_Comm_connect(port, MPI_INFO_NULL, size - 1, MPI_COMM_WORLD, &inter);
+    } else if (rank == 0) {
+        MPI_Open_port(MPI_INFO_NULL, port);
+        MPI_Publish_name("tests/joined", MPI_INFO_NULL, port);
+        printf("%s\n", port);
+        fflush(stdout);
+    }
+    for (int times = calls ? 1 : argc > 2 ? atoi(argv[2]) : 1; times > 0; times--) {
+        if (!calls)
+            MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
+        if (strncmp(role, "die", 3) == 0 || strcmp(role, "hold") == 0) {
+            MPI_Barrier(MPI_COMM_WORLD);
+            if (rank == 0 && role[0] == 'd')
+                raise(SIGKILL);
+            if (rank == 0)
+                puts("holds");
+            fflush(stdout);
+            pause();
+        }
+        if (strstr(role, "death")) {
+            char byte;
+            int class;
+            if (!calls)
+                MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
+            MPI_Error_class(MPI_Recv(&byte, 1, MPI_CHAR, 0, 0, inter, MPI_STATUS_IGNORE), &class);
+            check(class == MPIX_ERR_PROC_FAILED, "another error");
+            printf("rank %d outlives the caller\n", rank);
+            break;
+        }
+        talk(inter);
+        MPI_Comm_disconnect(&inter);
+    }
+    if (rank == 0 && !calls) {
+        MPI_Unpublish_name("tests/joined", MPI_INFO_NULL, port);
+        MPI_Close_port(port);
+    }
+    MPI_Finalize();
+    printf("%s %d of %d is done\n", role, rank, size);
+    return 0;
+}
