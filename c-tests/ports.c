@@ -68,10 +68,29 @@ static void not_accepted(void)
     OK(MPI_Info_free(&info));
 }
 
+/* All wait, and one of them only until NEARMPI_CONNECT_MAX is over: that is no deadlock. */
+static int unanswered(void)
+{
+    char port[MPI_MAX_PORT_NAME] = "";
+    MPI_Comm inter;
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    if (my_rank == 0)
+        OK(MPI_Open_port(MPI_INFO_NULL, port));
+    OK(MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD));
+    if (my_rank == 1)
+        FAILS(MPI_ERR_PORT, MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (my_rank == 0)
+        OK(MPI_Close_port(port));
+    return finish();
+}
+
 int main(int argc, char **argv)
 {
     char port[MPI_MAX_PORT_NAME] = "", found[MPI_MAX_PORT_NAME], service[32];
     start(&argc, &argv);
+    if (argc > 1 && strcmp(argv[1], "unanswered") == 0)
+        return unanswered();
     int accepts = my_rank < n_ranks / 2;
     MPI_Comm half, inter, one;
     OK(MPI_Comm_split(MPI_COMM_WORLD, accepts, 0, &half));
@@ -130,9 +149,10 @@ int main(int argc, char **argv)
     FAILS(MPI_ERR_NAME, MPI_Lookup_name("nobody", MPI_INFO_NULL, found));
     FAILS(MPI_ERR_SERVICE, MPI_Unpublish_name("nobody", MPI_INFO_NULL, "port"));
     FAILS(MPI_ERR_PORT, MPI_Comm_connect("nowhere", MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
+    FAILS(MPI_ERR_PORT, MPI_Comm_connect("nowhere", MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter));
     if (argc > 1) {
         /* What other MPIs don't look at. */
-        FAILS(MPI_ERR_PORT, MPI_Comm_connect(port[0] ? port : "nearmpi:1:0:5:1", MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
+        FAILS(MPI_ERR_PORT, MPI_Comm_connect(port[0] ? port : "nearmpi:1:1:0:5:1", MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
         FAILS(MPI_ERR_PORT, MPI_Comm_accept("nowhere", MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
         FAILS(MPI_ERR_PORT, MPI_Close_port("nowhere"));
         FAILS(MPI_ERR_ROOT, MPI_Comm_accept("nowhere", MPI_INFO_NULL, 1, MPI_COMM_SELF, &inter));

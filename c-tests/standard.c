@@ -111,13 +111,21 @@ static void integers(void)
 }
 
 static MPI_Comm called_on;
-static int called_with, called, calls;
+static int called_with, called, calls, instead = -1;
 
 static void handler(MPI_Comm *comm, int *code, ...)
 {
     called++;
     called_on = *comm;
     OK(MPI_Error_class(*code, &called_with));
+    if (instead >= 0)
+        *code = instead;
+}
+
+static void no_error(MPI_File *file, int *code, ...)
+{
+    CHECK(*file == MPI_FILE_NULL, "called on another file");
+    *code = MPI_SUCCESS;
 }
 
 static int copy(MPI_Comm comm, int keyval, void *extra, void *in, void *out, int *flag)
@@ -150,6 +158,18 @@ static void callbacks(void)
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, mine));
     int code = MPI_Send(&calls, 1, MPI_INT, 5, 0, MPI_COMM_SELF);
     CHECK(code != MPI_SUCCESS && called_on == MPI_COMM_SELF && called_with == MPI_ERR_RANK, "class %d", called_with);
+    instead = MPI_ERR_TAG;
+    CHECK(MPI_Send(&calls, 1, MPI_INT, 5, 0, MPI_COMM_SELF) == MPI_ERR_TAG, "the handler's code is not returned");
+    instead = MPI_SUCCESS;
+    OK(MPI_Send(&calls, 1, MPI_INT, 5, 0, MPI_COMM_SELF));
+    instead = -1;
+    MPI_Errhandler of_files;
+    MPI_File none;
+    OK(MPI_File_create_errhandler(no_error, &of_files));
+    OK(MPI_File_set_errhandler(MPI_FILE_NULL, of_files));
+    OK(MPI_File_open(MPI_COMM_SELF, "/no/such/file", MPI_MODE_RDONLY, MPI_INFO_NULL, &none));
+    OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
+    OK(MPI_Errhandler_free(&of_files));
     OK(MPI_Comm_call_errhandler(MPI_COMM_SELF, MPI_ERR_REQUEST));
     CHECK(called_with == MPI_ERR_REQUEST, "class %d", called_with);
     OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, mine));

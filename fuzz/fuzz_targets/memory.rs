@@ -152,7 +152,7 @@ fuzz_target!(|input: &[u8]| {
             7 => {
                 let views = view::look(&CALLS, &job.segment, 0..job.segment.ranks(), |_| (None, false));
                 assert!(!report::lines(&views, region & 1 == 0).is_empty());
-                let _ = (job.segment.is_damaged(), job.segment.aborted(), job.segment.events());
+                let _ = (job.segment.is_damaged(), job.segment.aborted(job.segment.known() - 1), job.segment.events());
             }
             8 if region == 0 => {
                 let blocks: Vec<_> = (0..2).map(|rank| job.segment.profile(rank)).collect();

@@ -267,11 +267,12 @@ macro_rules! at_port {
 at_port! {
     /// Waits for a group to connect at a port that `root` has opened. MPI-4.1 §11.9.2.
     MPI_Comm_accept = |hold: &mut Hold, name: &str, _: &Info| dynamic::accept(hold, name);
-    /// Connects to the group that accepts at a port; `timeout` of `info` says for how many seconds it waits at most, and
-    /// `MPI_ERR_PORT` is what it gives then, or when the port is closed. MPI-4.1 §11.9.3.
+    /// Connects to the group that accepts at a port; `timeout` of `info` says for how many seconds it waits at most, or else
+    /// `NEARMPI_CONNECT_MAX`, and `MPI_ERR_PORT` is what it gives then, or when the port is closed. MPI-4.1 §11.9.3.
     MPI_Comm_connect = |hold: &mut Hold, name: &str, info: &Info| {
         let limit = info.read("timeout", "number of seconds", |text| text.parse().ok())?;
-        dynamic::connect(hold, name, limit.map(Duration::from_secs))
+        let usual = Some(hold.engine.channel.settings().connect_max).filter(|&seconds| seconds > 0);
+        dynamic::connect(hold, name, limit.or(usual).map(Duration::from_secs))
     };
 }
 

@@ -106,6 +106,11 @@ fn call(handler: &UserHandler, handle: c_int, mut code: c_int) -> c_int {
             }
             code
         },
+        // SAFETY: libmpi_abi's function, with the program's that it has brought.
+        (Function::Through(call, function), _) => unsafe {
+            call(place, &mut code, std::ptr::with_exposed_provenance_mut(function));
+            code
+        },
         // SAFETY: the program's function, called with what the standard says it gets. MPICH's third
         // argument is a null pointer.
         (Function::Plain(function) | Function::Cxx(function), _) => unsafe {

@@ -79,7 +79,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Request>, Str
                 request.every = top::interval(&text).map_err(|why| format!("--every {why}"))?;
             }
             job => match job.parse() {
-                Ok(job) if request.job.is_none() => request.job = Some(job),
+                Ok(job @ 1..) if request.job.is_none() => request.job = Some(job),
                 _ => return Err(format!("{job} is neither an option nor a process number")),
             },
         }

@@ -84,6 +84,11 @@ pub enum Function {
     Cxx(unsafe extern "C" fn(*mut c_int, *mut c_int, ...)),
     /// MPICH's extension: the handle, the code, and the program's pointer, whose address stands here.
     State(unsafe extern "C" fn(c_int, c_int, *mut std::ffi::c_void), usize),
+    /// The standard ABI: as `Plain`, through a function of libmpi_abi that is given the program's, whose address stands here.
+    Through(
+        unsafe extern "C" fn(*mut c_int, *mut c_int, *mut std::ffi::c_void),
+        usize,
+    ),
 }
 
 /// Error handler objects, the sentences of recent errors, and what the program added.

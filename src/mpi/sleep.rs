@@ -23,6 +23,8 @@ pub enum Awaited {
     Request(RequestKey),
     /// This request, which a process may end that is not of the job yet (MPI_Comm_accept).
     Stranger(RequestKey),
+    /// This request, which time may end (MPI_Comm_connect).
+    Late(RequestKey),
     /// A message that matches, from this rank of the job if it is known.
     Probe(Pattern, Option<u32>),
     /// The lock of this member of a window on a communicator with this context.
@@ -46,7 +48,7 @@ impl Hold<'_> {
 
     fn may_be_ended_from_outside(&self) -> bool {
         let requests = &self.requests;
-        matches!(self.engine.awaited, Awaited::Stranger(_))
+        matches!(self.engine.awaited, Awaited::Stranger(_) | Awaited::Late(_))
             || requests.len() > LOOKED_THROUGH
             || requests
                 .iter()
@@ -83,7 +85,7 @@ impl State {
     /// What is under way, what the call waits for first.
     fn sleep_account(&self) -> Account {
         let awaited = match self.engine.awaited {
-            Awaited::Request(key) | Awaited::Stranger(key) => Some(self.active(key)),
+            Awaited::Request(key) | Awaited::Stranger(key) | Awaited::Late(key) => Some(self.active(key)),
             _ => None,
         };
         let mut wanted = None;

@@ -186,6 +186,8 @@ cvars! {
         "ranks, each with a CPU, from which an allreduce of 3072 bytes of all ranks together, and up to 1024 of each, goes by boards in exchanges at doubling distances; with more than twice as many ranks shorter ones and barriers too; 0: all look at all";
     share_min "SHARE_MIN" 2048 0..=1073741824 job
         "bytes from which each rank reduces its share of an allreduce by boards; where ranks share CPUs 16 times that, two ranks 128 times; never two with a CPU each; of a reduction to a root of more than four ranks with a CPU each four times that";
+    connect_max "CONNECT_MAX" 180 0..=1000000000
+        "seconds that MPI_Comm_connect waits at most to be accepted where the key timeout of its info does not say it, before it fails with MPI_ERR_PORT; 0: for ever";
     file_together "FILE_TOGETHER" 2048 0..=1073741824
         "where a view of a file has gaps, pieces which, each with the gap before it, have at most so many bytes are read together, gaps and all, or written together by way of a mapping; 0: each by a call of its own";
     file_map "FILE_MAP" 1 0..=1

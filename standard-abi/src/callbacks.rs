@@ -75,40 +75,47 @@ pub unsafe extern "C" fn MPI_Op_create_c(user_fn: Pointer, commute: c_int, op: *
 
 type Handler = unsafe extern "C" fn(Pointer, *mut c_int, ...);
 
-/// Calls an error handler of the program.
-unsafe extern "C" fn handle(object: c_int, code: c_int, function: Pointer) {
-    let (mut object, mut code) = (standard(object), standard_code(code));
+/// Calls an error handler of the program, which may put another code in place of the error's.
+unsafe extern "C" fn handle(object: *mut c_int, code: *mut c_int, function: Pointer) {
+    // SAFETY: the library gives places of both.
+    let (mut handle, mut own) = unsafe { (standard(*object), standard_code(*code)) };
     // SAFETY: the program's function, which was handed on when the handler was made.
-    unsafe { transmute::<Pointer, Handler>(function)((&raw mut object).cast(), &raw mut code) }
+    unsafe {
+        transmute::<Pointer, Handler>(function)((&raw mut handle).cast(), &raw mut own);
+        *code = mpich_code(own);
+    }
 }
 
-/// Calls one for files.
-unsafe extern "C" fn handle_file(file: Pointer, code: c_int, function: Pointer) {
-    let (mut file, mut code) = (standard_file(file), standard_code(code));
+/// Calls one for files, the handles of which are longer.
+unsafe extern "C" fn handle_file(file: *mut c_int, code: *mut c_int, function: Pointer) {
     // SAFETY: as above.
-    unsafe { transmute::<Pointer, Handler>(function)((&raw mut file).cast(), &raw mut code) }
+    let (mut handle, mut own) = unsafe { (standard_file(*file.cast::<Pointer>()), standard_code(*code)) };
+    // SAFETY: as above.
+    unsafe {
+        transmute::<Pointer, Handler>(function)((&raw mut handle).cast(), &raw mut own);
+        *code = mpich_code(own);
+    }
 }
 
-/// Makes the functions that make error handlers.
+/// Makes the functions that make error handlers, for the kinds of objects that the library gives these numbers.
 macro_rules! error_handlers {
-    ($($name:ident: $create:ident, $handle:ident($object:ty);)*) => {$(
+    ($($name:ident: $kind:literal, $handle:ident;)*) => {$(
         #[apply(translation!)]
         pub unsafe extern "C" fn $name(errhandler_fn: Pointer, errhandler: *mut Handle) -> c_int {
-            type Call = unsafe extern "C" fn($object, c_int, Pointer);
+            type Call = unsafe extern "C" fn(*mut c_int, *mut c_int, Pointer);
             let mut errhandler = Slot::empty(errhandler);
-            let call: Option<Call> = if errhandler_fn.is_null() { None } else { Some($handle) };
-            let create = call!($create: fn(Option<Call>, Pointer, Pointer, *mut c_int) -> c_int);
-            let code = create(call, null_mut(), errhandler_fn, errhandler.pointer());
+            let create = call!(nearmpi_create_errhandler: fn(c_int, Call, Pointer, *mut c_int) -> c_int);
+            let code = create($kind, $handle, errhandler_fn, errhandler.pointer());
             errhandler.give(standard);
             standard_code(code)
         }
     )*};
 }
 error_handlers! {
-    MPI_Comm_create_errhandler: MPIX_Comm_create_errhandler_x, handle(c_int);
-    MPI_Win_create_errhandler: MPIX_Win_create_errhandler_x, handle(c_int);
-    MPI_Session_create_errhandler: MPIX_Session_create_errhandler_x, handle(c_int);
-    MPI_File_create_errhandler: MPIX_File_create_errhandler_x, handle_file(Pointer);
+    MPI_Comm_create_errhandler: 0, handle;
+    MPI_Win_create_errhandler: 1, handle;
+    MPI_File_create_errhandler: 2, handle_file;
+    MPI_Session_create_errhandler: 3, handle;
 }
 
 // Attributes. The library hands the program's function on to a proxy, which MPICH has for other languages.

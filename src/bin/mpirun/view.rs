@@ -127,8 +127,10 @@ fn waits(account: &Account, call: Option<&'static str>, ranks: u32) -> String {
     let Some(first) = account.items.first() else {
         return call.unwrap_or("MPI").to_string();
     };
-    if let Some(call) = call.filter(|&call| call == "MPI_Comm_accept" && account.outside) {
-        return format!("{call} for somebody to connect");
+    match call {
+        Some(call @ "MPI_Comm_accept") if account.outside => return format!("{call} for somebody to connect"),
+        Some(call @ "MPI_Comm_connect") if account.outside => return format!("{call} to be accepted"),
+        _ => {}
     }
     let described = |index: usize, item: &Item| {
         let name = if index == 0 { account.name.as_str() } else { "" };

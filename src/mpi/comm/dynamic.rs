@@ -491,7 +491,11 @@ pub fn connect(hold: &mut Hold, name: &str, limit: Option<Duration>) -> Result<(
     let began = Instant::now();
     let is_late = || limit.is_some_and(|limit| began.elapsed() >= limit);
     let gives_up = |_: &Hold| is_late() || !is_open(port, &segment);
-    let awaited = if limit.is_none() { Awaited::Request } else { several };
+    let awaited = if limit.is_none() {
+        Awaited::Request
+    } else {
+        Awaited::Late
+    };
     let word = receive_unless(hold, &bridge, port.owner as i32, LETS_IN, awaited, gives_up)?;
     let comes = word.is_some_and(|(lets_in, _)| lets_in == 1);
     say(hold, &bridge, port.owner, COMES, comes.into())?;

@@ -10,7 +10,7 @@ use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::{self, allgather_bytes, bcast_bytes};
 use crate::mpi::context::NONE;
-use crate::mpi::error::{Error, Result};
+use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::group::Group;
 use crate::mpi::pt2pt::{self, Mode};
 use crate::mpi::status::UNDEFINED;
@@ -20,37 +20,44 @@ use std::rc::Rc;
 /// Tags of [`create`], above those of `MPI_Comm_create_group`.
 const LEADER_TAGS: i32 = 1 << 30;
 
+/// What a leader may get that makes all of its group fail alike.
+const LEADERS: [Class; 5] = [Class::Comm, Class::Rank, Class::Port, Class::ProcFailed, Class::Revoked];
+
 /// An intercommunicator of `local` and the group whose leader is rank `remote_leader` of `peer`. Of the
 /// local group, only rank `leader` looks at `peer`, `remote_leader` and `tag`; all are leader's word
 /// for it. Collective over both groups. MPI-4.1 §7.6.2.
 ///
 /// # Errors
-/// `Comm`: the groups overlap; `Rank`: a leader does not exist; `Other`: no context is left, or the
-/// local leader failed.
+/// `Comm`: the groups overlap; `Rank`: a leader does not exist; `Other`: no context is left. All of the local group get the class of
+/// what their leader gets.
 pub fn create(hold: &mut Hold, local: &Rc<Comm>, leader: u32, peer: Result<(Rc<Comm>, u32)>, tag: i32) -> Result<Comm> {
+    // Whether it has met the other, then the context and the size of the other group, or a class.
     let mut header = [0; 8];
-    let mut met = Err(Error::new(
-        crate::mpi::error::Class::Other,
-        "the local leader could not reach the remote one",
-    ));
-    if local.rank == leader {
-        met = peer.and_then(|(peer, remote_leader)| meet(hold, local, &peer, remote_leader, tag));
-        if let Ok((number, remote)) = &met {
+    let met = match local.rank == leader {
+        true => Some(peer.and_then(|(peer, remote_leader)| meet(hold, local, &peer, remote_leader, tag))),
+        false => None,
+    };
+    match &met {
+        Some(Ok((number, remote))) => {
             header[..2].copy_from_slice(&number.to_ne_bytes());
             header[2] = 1;
             header[4..].copy_from_slice(&remote.size().to_ne_bytes());
         }
+        Some(Err(error)) => header[4..].copy_from_slice(&(error.class() as i32).to_ne_bytes()),
+        None => {}
     }
     bcast_bytes(hold, local, leader, &mut header)?;
     let [n0, n1, met_flag, _, s0, s1, s2, s3] = header;
-    if met_flag == 0 {
-        return Err(met
-            .err()
-            .unwrap_or_else(|| Error::new(crate::mpi::error::Class::Intern, "no header")));
-    }
-    let mut members = match &met {
-        Ok((_, remote)) => ranks_to_bytes(&remote.members),
-        Err(_) => vec![0; 4 * u32::from_ne_bytes([s0, s1, s2, s3]) as usize],
+    let mut members = match met {
+        Some(met) => ranks_to_bytes(&met?.1.members),
+        None if met_flag == 0 => {
+            let number = i32::from_ne_bytes([s0, s1, s2, s3]);
+            let class = LEADERS.into_iter().find(|&class| class as i32 == number);
+            let class = class.unwrap_or(Class::Other);
+            let text = format!("rank {leader}, the local leader, could not reach the remote one, and has the reason");
+            return Err(Error::new(class, text));
+        }
+        None => vec![0; 4 * u32::from_ne_bytes([s0, s1, s2, s3]) as usize],
     };
     bcast_bytes(hold, local, leader, &mut members)?;
     let remote = Group::new(ranks_from_bytes(&members));
