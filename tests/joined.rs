@@ -100,6 +100,18 @@ fn they_come_and_go_and_find_the_port_in_every_way() {
 }
 
 #[test]
+fn a_job_can_be_joined_as_soon_as_its_mpirun_is_started() {
+    let program = program("soon");
+    let mut child = job(&program, &["-n", "2"], &["serve", "1"]).spawn().unwrap();
+    let done = job(Path::new("true"), &["-join", &child.id().to_string(), "-n", "1"], &[])
+        .output()
+        .unwrap();
+    assert_eq!((done.status.code(), errors(&done).as_str()), (Some(0), ""));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn those_that_are_not_connected_live_and_die_by_themselves() {
     let program = program("apart");
     let server = Server::start(&program, &["serve", "1"]);

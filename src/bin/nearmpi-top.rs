@@ -89,10 +89,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Request>, Str
 
 /// The launchers whose jobs this user may look at.
 fn jobs() -> Vec<i32> {
-    let is_launcher = |pid: &i32| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        matches!(name.trim(), "mpirun" | "mpiexec" | "mpiexec.hydra") && bootstrap::memory_of(*pid).is_some()
-    };
+    let is_launcher = |pid: &i32| bootstrap::is_launcher(*pid) && bootstrap::memory_of(*pid).is_some();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(is_launcher).collect()

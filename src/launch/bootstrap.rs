@@ -291,6 +291,12 @@ fn join_mpirun(env: Lookup, rank: u32, size: u32, memory: i32, socket: Option<i3
     })
 }
 
+/// Whether process `pid` is an mpirun, by the name of its program.
+pub fn is_launcher(pid: i32) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    matches!(name.trim(), "mpirun" | "mpiexec" | "mpiexec.hydra")
+}
+
 /// The memory of the job that process `pid` is of, as launcher or as rank; the kernel lets the same user only.
 pub fn memory_of(pid: i32) -> Option<OwnedFd> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();

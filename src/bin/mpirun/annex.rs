@@ -13,6 +13,12 @@ use mpi::shm::segment::annex::Outcome;
 use mpi::shm::segment::{Life, Segment};
 use mpi::sys::{cpu, process};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How long a shell's child may take to become mpirun, and mpirun to make its job's memory; how often to look.
+const BECOME: Duration = Duration::from_millis(100);
+const START: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(2);
 
 /// The job that is to have more ranks.
 pub struct Host {
@@ -53,13 +59,26 @@ pub fn asked() -> Result<Option<Host>, Failure> {
     }))
 }
 
+/// The memory that process `pid` makes if it is an mpirun that has only just been started, `mpirun ... & mpirun -join $!`.
+fn memory_to_come(pid: i32) -> Option<OwnedFd> {
+    let began = Instant::now();
+    let goes_on = |time| time < BECOME || time < START && bootstrap::is_launcher(pid);
+    while goes_on(began.elapsed()) && process::is_alive(pid) {
+        std::thread::sleep(LOOK);
+        if let Some(memory) = bootstrap::memory_of(pid) {
+            return Some(memory);
+        }
+    }
+    None
+}
+
 /// Makes room for `count` ranks in the job that process `pid` is of.
 ///
 /// # Errors
 /// There is no such job, or none that this user may join; it has no room.
 pub fn join(pid: i32, count: u32) -> Result<Host, Failure> {
     let wrong = |why: String| Failure::new(format!("-join {pid}: {why}"));
-    let memory = bootstrap::memory_of(pid);
+    let memory = bootstrap::memory_of(pid).or_else(|| memory_to_come(pid));
     let memory = memory.ok_or_else(|| wrong("no process of a nearmpi job that you may join".into()))?;
     let segment = Segment::attach(memory.as_fd()).map_err(|error| wrong(error.to_string()))?;
     let world = segment.claim_context(count);
