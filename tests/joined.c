@@ -1,9 +1,13 @@
 /* Either side of connections between a job and jobs that join it, for tests/joined.rs:
  *
  *   program serve TIMES       opens a port, publishes it, prints its name, and lets in so many
+ *   program busy              as serve 1, but first three seconds outside MPI
+ *   program looks             as serve 1, but first three seconds of looking at what comes, in MPI_Iprobe
+ *   program relay             as call, and then as serve 1
  *   program call [PORT]       connects to that port, or to the published one
  *   program die-in-service    as serve 1, but rank 0 dies when somebody has come
  *   program die-on-call       as call, but rank 0 dies when it is let in
+ *   program withdraw          as call, but waits a second at most and expects not to be let in
  *   program hold              as call, but says so when it is let in, and does nothing more
  *   program expect-death      as serve 1, for a caller that dies
  *   program wait-for-death    as call, for a server that dies: with errors fatal
@@ -78,20 +82,47 @@ int main(int argc, char **argv)
     }
     if (strcmp(role, "stuck") == 0)
         MPI_Recv(port, 1, MPI_CHAR, rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    int calls = strstr(role, "call") || strcmp(role, "wait-for-death") == 0 || strcmp(role, "hold") == 0;
+    const char *callers[] = {"call", "die-on-call", "wait-for-death", "hold", "relay", "withdraw"};
+    int calls = 0;
+    for (int i = 0; i < 6; i++)
+        calls |= strcmp(role, callers[i]) == 0;
     if (calls) {
+        MPI_Info info;
+        int class;
+        MPI_Info_create(&info);
         if (argc > 2)
             strcpy(port, argv[2]);
         else
             MPI_Lookup_name("tests/joined", MPI_INFO_NULL, port);
-        MPI_Comm_connect(port, MPI_INFO_NULL, size - 1, MPI_COMM_WORLD, &inter);
-    } else if (rank == 0) {
+        if (strcmp(role, "withdraw") == 0) {
+            MPI_Info_set(info, "timeout", "1");
+            MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+            MPI_Error_class(MPI_Comm_connect(port, info, size - 1, MPI_COMM_WORLD, &inter), &class);
+            check(class == MPI_ERR_PORT, "was let in");
+            MPI_Finalize();
+            return 0;
+        }
+        MPI_Comm_connect(port, info, size - 1, MPI_COMM_WORLD, &inter);
+        MPI_Info_free(&info);
+    }
+    if (strcmp(role, "relay") == 0) {
+        talk(inter);
+        MPI_Comm_disconnect(&inter);
+        calls = 0;
+    }
+    if (!calls && rank == 0) {
         MPI_Open_port(MPI_INFO_NULL, port);
         MPI_Publish_name("tests/joined", MPI_INFO_NULL, port);
         printf("%s\n", port);
         fflush(stdout);
     }
-    for (int times = calls ? 1 : argc > 2 ? atoi(argv[2]) : 1; times > 0; times--) {
+    if (strcmp(role, "busy") == 0)
+        sleep(3);
+    for (double began = MPI_Wtime(); strcmp(role, "looks") == 0 && MPI_Wtime() - began < 3;) {
+        int flag;
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    }
+    for (int times = calls ? 1 : strcmp(role, "serve") == 0 ? atoi(argv[2]) : 1; times > 0; times--) {
         if (!calls)
             MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter);
         if (strncmp(role, "die", 3) == 0 || strcmp(role, "hold") == 0) {

@@ -36,7 +36,11 @@ struct Server {
 
 impl Server {
     fn start(program: &Path, role: &[&str]) -> Server {
-        let mut child = job(program, &["-n", "2"], role).spawn().unwrap();
+        Server::begin(job(program, &["-n", "2"], role))
+    }
+
+    fn begin(mut command: Command) -> Server {
+        let mut child = command.spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut port = String::new();
         output.read_line(&mut port).unwrap();
@@ -125,6 +129,52 @@ fn those_that_are_not_connected_live_and_die_by_themselves() {
     assert_eq!(join(&program, &server.job(), "2", &["call"]).status.code(), Some(0));
     let (code, text) = server.end();
     assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn who_loses_patience_and_is_gone_is_in_nobodys_way() {
+    let program = program("patience");
+    let server = Server::start(&program, &["looks"]);
+    let gone = join(&program, &server.port, "2", &["withdraw"]);
+    assert_eq!(gone.status.code(), Some(0), "{}", errors(&gone));
+    assert_eq!(join(&program, &server.port, "1", &["call"]).status.code(), Some(0));
+    let (code, text) = server.end();
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn who_waits_for_a_busy_server_is_not_stuck() {
+    let program = program("busy");
+    let server = Server::start(&program, &["busy"]);
+    let options = [
+        "-join",
+        &server.port,
+        "-n",
+        "2",
+        "-hang-after",
+        "1",
+        "-genv",
+        "NEARMPI_CONNECT_MAX",
+        "0",
+    ];
+    let done = job(&program, &options, &["call"]).output().unwrap();
+    assert_eq!((done.status.code(), errors(&done).as_str()), (Some(0), ""));
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn those_that_joined_go_on_when_the_first_have_gone_and_can_be_joined() {
+    let program = program("relay");
+    let first = Server::start(&program, &["serve", "1"]);
+    let second = Server::begin(job(&program, &["-join", &first.port, "-n", "2"], &["relay"]));
+    assert_eq!(first.end().0, Some(0));
+    let done = join(&program, &second.job(), "2", &["call", &second.port]);
+    assert_eq!((done.status.code(), errors(&done).as_str()), (Some(0), ""));
+    let (code, text) = second.end();
+    assert_eq!(
+        (code, text.as_str()),
+        (Some(0), "relay 0 of 2 is donerelay 1 of 2 is done")
+    );
 }
 
 #[test]

@@ -106,7 +106,9 @@ fn open(name: &'static str, multiple: bool) -> &'static World {
 fn live(state: &State, life: Life) {
     let channel = &state.engine.channel;
     let place = &channel.segment().rank(channel.me()).life;
-    place.store(life as u32, Ordering::Release);
+    // Who was taken for dead stays so: others have been told.
+    let may = |now| (now != Life::Dead as u32).then_some(life as u32);
+    let _ = place.fetch_update(Ordering::Release, Ordering::Relaxed, may);
 }
 
 /// Stops the library after its last user.
@@ -201,6 +203,14 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
         launcher: member.launcher_pid,
         is_ours: member.control.is_mpirun(),
     };
+    if !member.control.is_mpirun() && rank == 0 {
+        // By whose end jobs that join this one (mpirun -join) notice that it was killed.
+        let pid = match segment.ranks() {
+            1 => std::process::id() as i32,
+            _ => member.launcher_pid,
+        };
+        segment.launch(0, pid);
+    }
     state.vigil = keep_watch;
     if errors_return {
         state.world.errhandler.replace(Errhandler::Return);

@@ -42,7 +42,7 @@ use crate::sys::spare::SPARE;
 use crate::sys::topology::Groups;
 use crate::sys::{cpu, futex};
 use std::cell::{Cell, UnsafeCell};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -79,8 +79,9 @@ pub struct State {
     pub own: Rc<Comm>,
     /// Every communicator made since, by handle key.
     pub comms: Table<Rc<Comm>>,
-    /// The first ranks of those that were started later whose memory this process reads, because it shares communicators with them.
-    pub linked: BTreeSet<u32>,
+    /// The annexes whose memory this process may read, by their first ranks, because it shares communicators with ranks of theirs or
+    /// did until it last left one; and how many connections to them are being made.
+    pub linked: BTreeMap<u32, i32>,
     /// Every group with a handle.
     pub groups: Table<Rc<Group>>,
     /// Every attribute key that is not freed.
@@ -191,7 +192,7 @@ impl State {
             world,
             own,
             comms: Table::default(),
-            linked: BTreeSet::new(),
+            linked: BTreeMap::new(),
             groups: Table::default(),
             keyvals: Table::default(),
             datatypes: Datatypes::default(),

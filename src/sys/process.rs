@@ -1,4 +1,8 @@
+//! # Safety
+//! One system call with plain integers.
+//!
 //! Processes: others, by number, and what there is to know of this one.
+#![allow(unsafe_code)]
 
 use std::os::unix::fs::MetadataExt;
 
@@ -6,6 +10,13 @@ use std::os::unix::fs::MetadataExt;
 pub fn is_alive(pid: i32) -> bool {
     let state = state_and_parent(pid).map(|(state, _)| state);
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Whether there is a process `pid`, ended and not reaped or not, that may be looked at or not.
+pub fn exists(pid: i32) -> bool {
+    // SAFETY: signal 0 is sent to nobody.
+    let sent = unsafe { libc::kill(pid, 0) } == 0;
+    sent || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
 /// Whether `pid` has started this process, or a process that has. Cost: opens a file for each generation.
@@ -40,10 +51,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_counts_as_its_parent_does() {
+    fn the_namespace_has_the_number_that_the_kernel_shows() {
         let link = std::fs::read_link("/proc/self/ns/pid").unwrap();
-        let number = namespace().expect("there is one").to_string();
-        assert!(link.to_string_lossy().contains(&number), "{link:?}");
+        let number = namespace().expect("there is one");
+        assert_eq!(link.to_string_lossy(), format!("pid:[{number}]"));
     }
 
     #[test]
@@ -65,7 +76,8 @@ mod tests {
         while is_alive(pid) {
             std::thread::yield_now();
         }
+        assert!(exists(pid) && exists(1));
         child.wait().unwrap();
-        assert!(!is_alive(pid));
+        assert!(!is_alive(pid) && !exists(pid));
     }
 }

@@ -59,28 +59,49 @@ pub fn asked() -> Result<Option<Host>, Failure> {
     }))
 }
 
-/// The memory that process `pid` makes if it is an mpirun that has only just been started, `mpirun ... & mpirun -join $!`.
-fn memory_to_come(pid: i32) -> Option<OwnedFd> {
-    let began = Instant::now();
-    let goes_on = |time| time < BECOME || time < START && bootstrap::is_launcher(pid);
-    while goes_on(began.elapsed()) && process::is_alive(pid) {
-        std::thread::sleep(LOOK);
-        if let Some(memory) = bootstrap::memory_of(pid) {
-            return Some(memory);
-        }
-    }
-    None
+/// Whose memory ranks are to share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// A process of that job.
+    pub pid: i32,
+    /// The job's number, if that is known.
+    pub number: Option<u64>,
 }
 
-/// Makes room for `count` ranks in the job that process `pid` is of.
+/// The memory of the job that process `pid` is of. An mpirun that has only just been started is given time to make it:
+/// `mpirun ... & mpirun -join $!`.
+///
+/// # Errors
+/// There is none that this user may use.
+fn memory(pid: i32) -> Result<(OwnedFd, Segment), String> {
+    let began = Instant::now();
+    loop {
+        let attach = |memory: OwnedFd| Segment::attach(memory.as_fd()).map(|segment| (memory, segment));
+        let why = match bootstrap::memory_of(pid).map(attach) {
+            Some(Ok(found)) => return Ok(found),
+            Some(Err(error)) => error.to_string(),
+            None => "no process of a nearmpi job that you may join".into(),
+        };
+        let time = began.elapsed();
+        let may_come = time < BECOME || time < START && bootstrap::is_launcher(pid);
+        if !may_come || !process::is_alive(pid) {
+            return Err(why);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Makes room for `count` ranks in the job of `target`.
 ///
 /// # Errors
 /// There is no such job, or none that this user may join; it has no room.
-pub fn join(pid: i32, count: u32) -> Result<Host, Failure> {
+pub fn join(target: &Target, count: u32) -> Result<Host, Failure> {
+    let pid = target.pid;
     let wrong = |why: String| Failure::new(format!("-join {pid}: {why}"));
-    let memory = bootstrap::memory_of(pid).or_else(|| memory_to_come(pid));
-    let memory = memory.ok_or_else(|| wrong("no process of a nearmpi job that you may join".into()))?;
-    let segment = Segment::attach(memory.as_fd()).map_err(|error| wrong(error.to_string()))?;
+    let (memory, segment) = memory(pid).map_err(wrong)?;
+    if target.number.is_some_and(|number| number != segment.number()) {
+        return Err(wrong("the process is of another job than the port".into()));
+    }
     let world = segment.claim_context(count);
     let world = world.ok_or_else(|| wrong("all communicator contexts of the job are in use".into()))?;
     let birth = segment.extend(count, None, 0, world);
@@ -88,6 +109,7 @@ pub fn join(pid: i32, count: u32) -> Result<Host, Failure> {
         (0..count).for_each(|_| segment.release_context(world, 0));
         wrong(format!("cannot make memory for {count} more ranks: {error}"))
     })?;
+    segment.launch(birth.first, std::process::id() as i32);
     Ok(Host {
         segment,
         memory,
@@ -125,6 +147,10 @@ impl Host {
 
     /// Tells the job how it ended.
     pub fn conclude(&self, outcome: Outcome) {
+        if outcome == Outcome::Failed && !self.was_asked() {
+            // Some may have come to MPI before the others could not be started.
+            self.segment.desert(self.first);
+        }
         self.segment.conclude(self.first, outcome);
         // A kernel that refuses leaves it until the job ends.
         let _ = self.segment.give_back(self.first);

@@ -1,5 +1,6 @@
 //! From the command line to a job: which programs, how many ranks of each, in which surroundings.
 
+use crate::annex::Target;
 use crate::auto::Auto;
 use crate::binding::Binding;
 use crate::count::Soft;
@@ -92,8 +93,7 @@ impl Default for Reader {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Job {
     pub apps: Vec<App>,
-    /// A process of the job whose memory these ranks are to share.
-    pub join: Option<i32>,
+    pub join: Option<Target>,
     pub inherit: Option<Inherit>,
     pub env: Vec<(String, String)>,
     /// `MPI_UNIVERSE_SIZE`, if programs are told one.
@@ -248,7 +248,7 @@ impl Parser<'_> {
             Action::PerHost => app.per_host = Some(ranks(word, &values[0])?),
             Action::OnePerHost => app.per_host = Some(1),
             Action::Soft => app.soft = Some(Soft::parse(&values[0])?),
-            Action::Join => self.job.join = Some(process(word, &values[0])?),
+            Action::Join => self.job.join = Some(target(word, &values[0])?),
             Action::Universe => {
                 let count = match values[0].to_ascii_lowercase().as_str() {
                     "system" => Some(mpi::sys::cpu::allowed(0) as u32),
@@ -453,11 +453,15 @@ fn ranks(word: &str, text: &str) -> Result<u32, String> {
     count.ok_or_else(|| format!("{word} {text}: not a number from 1 to {MOST}"))
 }
 
-/// A process of a job, by its number or by the name of a port that it has opened.
-fn process(word: &str, text: &str) -> Result<i32, String> {
-    let pid = PortName::parse(text).map_or_else(|| text.parse().ok(), |port| Some(port.pid));
+/// A job, by the number of a process or by the name of a port.
+fn target(word: &str, text: &str) -> Result<Target, String> {
+    let (pid, number) = match PortName::parse(text) {
+        Some(port) => (Some(port.pid), Some(port.job)),
+        None => (text.parse().ok(), None),
+    };
     let wrong = || format!("{word} {text}: neither a process number nor the name of a port");
-    pid.filter(|&pid| pid > 0).ok_or_else(wrong)
+    let pid = pid.filter(|&pid| pid > 0).ok_or_else(wrong)?;
+    Ok(Target { pid, number })
 }
 
 /// A time limit; 0, as anything below, for none.

@@ -1,4 +1,4 @@
-//! How [`super`] ends a job, and what it does about signals.
+//! How [`super`] ends a job, tells other families of its end, and what it does about signals.
 
 use super::{GRACE, LINGER, Watch};
 use crate::os;
@@ -68,18 +68,16 @@ impl Watch<'_> {
             }
         }
     }
-}
 
-impl Watch<'_> {
-    /// The ranks are gone. Tells those of other families, who may wait for one of them, which have died.
+    /// The ranks are gone, or will not do anything any more. Tells those of other families, who may wait for one of them, which have
+    /// died.
     pub(super) fn tell_others(&self) {
         let segment = &self.started.segment;
         let _ = segment.grow();
         if !segment.has_joined() {
             return;
         }
-        let places = (0..self.ends.len()).filter(|&rank| self.ends[rank].is_some());
-        let places = places.map(|rank| self.place(rank));
+        let places = (0..self.ends.len()).map(|rank| self.place(rank));
         places
             .filter(|&place| segment.life(place) == Life::Attached)
             .for_each(|place| segment.bury(place));

@@ -6,13 +6,13 @@
 //! | `completion` | what makes shells complete them |
 //! | `arguments` | from the command line to a job; `words` takes lines apart, `directives` Open MPI's lists, `hosts` lists of hosts |
 //! | `count` | how many ranks each program has; `allocation` knows what a batch system has given |
-//! | `annex` | more ranks for a job that runs (MPI_Comm_spawn) |
+//! | `annex` | more ranks for a job that runs (MPI_Comm_spawn, -join) |
 //! | `auto` | ranks placed by who talks to whom |
 //! | `binding` | which CPUs each rank gets; `intel` reads Intel MPI's variables |
 //! | `start` | the ranks' surroundings, descriptors and places |
 //! | `preload` | our libraries before those that a program was linked with |
-//! | `supervise` | the loop from start to end: signals, deaths, time limit |
-//! | `guests` | ranks that ranks have started, as the first launcher sees them |
+//! | `supervise` | the loop from start to end: deaths, time limit, what the ranks are told; `ending` ends a job, and takes signals |
+//! | `guests` | ranks that other launchers watch over |
 //! | `remains` | what is left when the ranks are gone |
 //! | `stall` | noticing that ranks wait for each other |
 //! | `view` | what the ranks are doing, in words |
@@ -125,8 +125,8 @@ fn launch(mut job: Job, words: &[OsString]) -> Result<i32, Failure> {
     }
     job.timeout = job.timeout.filter(|seconds| *seconds > 0);
     prepare(&mut job).map_err(Failure::new)?;
-    if let Some(pid) = job.join {
-        join_only(&mut job, pid).map_err(Failure::new)?;
+    if job.join.is_some() {
+        join_only(&mut job).map_err(Failure::new)?;
     }
     if let Some(seconds) = job.hang_after {
         job.stall = job.stall.after(seconds);
@@ -135,20 +135,17 @@ fn launch(mut job: Job, words: &[OsString]) -> Result<i32, Failure> {
     if job.verbose {
         job.notes.iter().for_each(|note| say::aside(&format!("mpirun: {note}")));
     }
-    match job.join {
-        Some(pid) => extend(&job, &annex::join(pid, start::size(&job))?),
+    match &job.join {
+        Some(target) => extend(&job, &annex::join(target, start::size(&job))?),
         None => run_to_the_end(&job, None),
     }
 }
 
-/// Leaves to the job of process `pid`, which `job` joins, what is of all its ranks: their places, which those of others may have taken,
-/// and its profile.
-fn join_only(job: &mut Job, pid: i32) -> Result<(), String> {
+/// Leaves to the job that `job` joins what is of all its ranks: their places, which those of others may have taken, and its profile.
+fn join_only(job: &mut Job) -> Result<(), String> {
     let refused = [(job.profile.is_some(), "-profile"), (job.place.is_some(), "-place")];
     if let Some((_, option)) = refused.iter().find(|(is_given, _)| *is_given) {
-        return Err(format!(
-            "{option} is for a whole job: it cannot stand beside -join {pid}"
-        ));
+        return Err(format!("{option} is for a whole job: it cannot stand beside -join"));
     }
     job.binding.leave_free();
     Ok(())

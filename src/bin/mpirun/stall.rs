@@ -7,6 +7,7 @@
 //! Who waits for whom says `report`.
 
 use crate::view::is_alone;
+use mpi::shm::doing::number;
 use mpi::shm::segment::Segment;
 use mpi::shm::waiting::Account;
 use std::sync::atomic::Ordering;
@@ -76,7 +77,10 @@ impl Policy {
 pub struct Stall {
     turns: Vec<u32>,
     since: Option<Instant>,
+    /// It was said once that all sleep, who may be woken yet.
     reported: bool,
+    /// It was said that they are stuck.
+    is_over: bool,
 }
 
 /// A job that is stuck.
@@ -95,7 +99,7 @@ impl Stall {
     pub fn look(&mut self, policy: Policy, segment: &Segment, takes_part: impl Fn(u32) -> bool) -> Option<Stuck> {
         let patience = policy.patience()?;
         let now = Instant::now();
-        if self.reported {
+        if self.is_over {
             return None;
         }
         let ranks: Vec<u32> = (0..segment.known()).filter(|&rank| takes_part(rank)).collect();
@@ -114,13 +118,23 @@ impl Stall {
         if !quiet || self.since.is_none_or(|since| now - since < patience) {
             return None;
         }
-        self.reported = true;
+        let is_serving = |(&rank, account): (&u32, &Account)| {
+            account.outside && segment.rank(rank).doing.read().call == Some(number("MPI_Comm_accept"))
+        };
+        if ranks.iter().zip(&accounts).any(is_serving) {
+            // It waits for somebody who has not been started yet.
+            return None;
+        }
         let others_may_come = |(&rank, account): (&u32, &Account)| {
             account.outside || account.threads && !is_alone(segment.rank(rank).pid.load(Ordering::Relaxed))
         };
         let open = ranks.iter().zip(&accounts).any(others_may_come);
         let vague = accounts.iter().any(|account| account.count == 0);
         let is_certain = !open && !vague;
+        if self.reported && !is_certain {
+            return None;
+        }
+        (self.reported, self.is_over) = (true, is_certain);
         let headline = format!(
             "nothing has moved for {} s: {}",
             patience.as_secs(),
@@ -175,6 +189,40 @@ mod tests {
         let stuck = look(&segment).unwrap();
         assert!(stuck.end);
         assert!(stuck.is_certain && stuck.headline.contains("for ever"));
+    }
+
+    #[test]
+    fn a_server_sleeps_without_a_word_and_others_can_still_be_stuck() {
+        let segment = Segment::private(1, 1).unwrap();
+        let block = segment.rank(0);
+        let asleep = |outside| {
+            block.waiting.fall_asleep(&Account {
+                count: 1,
+                outside,
+                items: vec![Item::default()],
+                ..Account::default()
+            });
+            block.bell.announce(|| ());
+        };
+        let mut stall = Stall::default();
+        let mut after_a_second = || {
+            assert!(stall.look(Policy::End(1), &segment, |_| true).is_none());
+            std::thread::sleep(Duration::from_millis(1100));
+            stall.look(Policy::End(1), &segment, |_| true)
+        };
+        let former = block.doing.enter(number("MPI_Comm_accept"));
+        asleep(true);
+        assert_eq!(after_a_second(), None);
+        block.doing.leave(former);
+        block.waiting.wake();
+        asleep(true);
+        assert!(after_a_second().is_some_and(|stuck| !stuck.is_certain));
+        block.waiting.wake();
+        asleep(true);
+        assert_eq!(after_a_second(), None, "that was said");
+        block.waiting.wake();
+        asleep(false);
+        assert!(after_a_second().is_some_and(|stuck| stuck.is_certain && stuck.end));
     }
 
     #[test]

@@ -362,7 +362,10 @@ impl Watch<'_> {
         let _ = segment.grow();
         let Some(first) = segment.ranks_of(pid) else { return };
         let counted_on = !segment.is_apart(first) && segment.life(first) != Life::Absent;
-        segment.conclude(first, Outcome::Failed);
+        match segment.has_joined() {
+            true => segment.desert(first),
+            false => segment.conclude(first, Outcome::Failed),
+        }
         if counted_on && self.ending.is_none() {
             self.say("what watched over the ranks that were started later is dead; ending the job");
             self.end_job(1, libc::SIGTERM);

@@ -6,6 +6,7 @@ use mpi::shm::doing::{Activity, number};
 use mpi::shm::segment::{Life, Segment};
 use mpi::shm::waiting::{Account, Item, Near};
 use mpi::sys::clock;
+use mpi::sys::process::exists;
 use std::collections::HashMap;
 use std::fs;
 use std::ops::Range;
@@ -235,9 +236,10 @@ pub fn process(pid: u32) -> Option<(char, Duration)> {
     Some((fields.first()?.chars().next()?, Duration::from_millis(ticks * 10)))
 }
 
-/// Whether process `pid` has ended.
+/// Whether process `pid` has ended. One that may not be looked at has not.
 pub fn is_gone(pid: u32) -> bool {
-    pid != 0 && process(pid).is_none_or(|(state, _)| matches!(state, 'Z' | 'X'))
+    let has_ended = || process(pid).map_or_else(|| !exists(pid as i32), |(state, _)| matches!(state, 'Z' | 'X'));
+    pid != 0 && has_ended()
 }
 
 /// Whether a rank's process `pid` has one thread. Its number may be that of another namespace: whoever has it here must use a job's memory.

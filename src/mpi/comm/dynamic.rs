@@ -69,7 +69,7 @@ impl State {
     pub fn keep_comm(&mut self, comm: Rc<Comm>) -> Option<u32> {
         if self.engine.channel.segment().known() > self.engine.channel.segment().ranks() {
             let ranks = strangers(self, &comm);
-            link(self, &ranks);
+            link(self, ranks);
         }
         self.comms.insert(comm)
     }
@@ -87,23 +87,18 @@ impl State {
 /// Joins `local` to the group of rank `remote` of the job, on bridge `number`. Of `local`, rank `root` alone looks at these.
 fn join(hold: &mut Hold, local: &Rc<Comm>, root: u32, remote: Result<(u16, u32)>) -> Result<Comm> {
     hold.meet_all()?;
-    if let Ok((_, remote)) = &remote {
-        let remote = [*remote];
-        link(hold, &remote);
-    }
+    let leader = remote.as_ref().ok().map(|(_, remote)| *remote);
+    pin(hold, leader);
     let peer = match local.rank == root {
         true => remote.map(|(number, remote)| (hold.bridge(number), remote)),
         false => Err(elsewhere(root)),
     };
     let new = inter::create(hold, local, root, peer, 0);
-    // The other side may be one that came while this one waited.
-    hold.meet_all()?;
+    unpin(hold, leader);
     if let Ok(new) = &new {
         let segment = hold.engine.channel.segment();
-        new.peers()
-            .members
-            .iter()
-            .for_each(|&peer| segment.meet(hold.me(), peer));
+        let peers = new.peers().members.iter();
+        peers.for_each(|&peer| segment.meet(hold.me(), peer));
     }
     new
 }
@@ -214,11 +209,13 @@ fn strangers(state: &State, comm: &Comm) -> Vec<u32> {
 /// `comm` is left for good, and with it those of its members that no other communicator connects this process to: between who was
 /// started and who started them, each side may die without the other from now on.
 pub fn leave(state: &mut State, comm: &Rc<Comm>) {
-    let others: Vec<u32> = state
-        .comms
-        .iter()
-        .filter(|(_, other)| !Rc::ptr_eq(other, comm))
-        .flat_map(|(_, other)| strangers(state, other))
+    let of_requests = state.requests.iter().filter_map(|(_, request)| request.comm.as_ref());
+    let others: BTreeSet<u32> = (state.comms.iter().map(|(_, other)| other))
+        .filter(|other| !Rc::ptr_eq(other, comm))
+        .chain(state.windows.iter().map(|(_, window)| &window.comm))
+        .chain(state.files.iter().map(|(_, file)| &file.comm))
+        .chain(of_requests)
+        .flat_map(|other| strangers(state, other))
         .collect();
     let left: Vec<u32> = strangers(state, comm)
         .into_iter()
@@ -234,30 +231,45 @@ pub fn leave(state: &mut State, comm: &Rc<Comm>) {
             segment.leave(rank, Side::Starters);
         }
     }
-    let kept = firsts(&segment, &others);
+    let kept = annexes_of(&segment, others);
     state
         .linked
-        .extract_if(.., |first| !kept.contains(first))
-        .for_each(|first| segment.unlink(first));
+        .extract_if(.., |first, pins| *pins == 0 && !kept.contains(first))
+        .for_each(|(first, _)| segment.unlink(first));
 }
 
-/// The first ranks of those of `ranks` that were started later, and of the others that came with them.
-fn firsts(segment: &Segment, ranks: &[u32]) -> BTreeSet<u32> {
-    ranks
-        .iter()
-        .filter_map(|&rank| segment.birth(rank))
-        .map(|birth| birth.first)
-        .collect()
+/// The annexes of those of `ranks` that were started later, by their first ranks.
+fn annexes_of(segment: &Segment, ranks: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
+    let births = ranks.into_iter().filter_map(|rank| segment.birth(rank));
+    births.map(|birth| birth.first).collect()
 }
 
 /// This process reads the memory of `ranks` from now on, if they are not those that it came with.
-fn link(state: &mut State, ranks: &[u32]) {
+pub(super) fn link(state: &mut State, ranks: impl IntoIterator<Item = u32>) {
     let segment = state.engine.channel.segment().clone();
     let mine = segment.birth(state.me()).map(|birth| birth.first);
-    for first in firsts(&segment, ranks) {
-        if Some(first) != mine && state.linked.insert(first) {
+    for first in annexes_of(&segment, ranks) {
+        if Some(first) != mine && !state.linked.contains_key(&first) {
+            state.linked.insert(first, 0);
             segment.link(first);
         }
+    }
+}
+
+/// As [`link`] for `rank`, if there is one, and until [`unpin`] no other thread's leaving of some communicator ends it.
+fn pin(state: &mut State, rank: Option<u32>) {
+    link(state, rank);
+    change_pins(state, rank, 1);
+}
+
+fn unpin(state: &mut State, rank: Option<u32>) {
+    change_pins(state, rank, -1);
+}
+
+fn change_pins(state: &mut State, rank: Option<u32>, by: i32) {
+    let birth = rank.and_then(|rank| state.engine.channel.segment().birth(rank));
+    if let Some(pins) = birth.and_then(|birth| state.linked.get_mut(&birth.first)) {
+        *pins += by;
     }
 }
 
@@ -265,7 +277,7 @@ fn link(state: &mut State, ranks: &[u32]) {
 pub fn end(state: &mut State) {
     let linked = std::mem::take(&mut state.linked);
     let segment = state.engine.channel.segment();
-    linked.into_iter().for_each(|first| segment.unlink(first));
+    linked.into_keys().for_each(|first| segment.unlink(first));
 }
 
 /// Opens a port: its name. MPI-4.1 §11.9.2.
@@ -359,7 +371,7 @@ fn find_port(state: &State, name: &str) -> Result<PortName> {
 /// only `root` calls it, and its error makes this fail everywhere. MPI-4.1 §11.9.2, §11.9.3.
 ///
 /// # Errors
-/// What `find` says; `Port` elsewhere then. As [`inter::create`].
+/// What `find` says. As [`inter::create`].
 pub fn meet(
     hold: &mut Hold,
     comm: &Rc<Comm>,
@@ -422,14 +434,20 @@ fn receive_unless(
     Ok((!status.cancelled).then(|| (u16::from_ne_bytes(word), status.source as u32)))
 }
 
-/// Tells `who` has knocked with bridge `number` whether it is let in; whether it comes.
+/// Tells `who` has knocked with bridge `number` whether it is let in; whether it comes. It may have lost patience and be gone.
 fn answer(hold: &mut Hold, number: u16, who: u32, lets_in: bool) -> Result<bool> {
     // It may be of a rank that was started while this one waited.
     hold.meet_all()?;
     let bridge = hold.bridge(known(number)?);
     let mut comes = [0; 2];
-    let heard = say(hold, &bridge, who, LETS_IN, lets_in.into())
-        .and_then(|()| recv_bytes(hold, &bridge, who, COMES, &mut comes));
+    pin(hold, Some(who));
+    // Who is there now says whether it comes before it leaves MPI, and its memory stays until that was heard.
+    let heard = match hold.engine.channel.segment().life(who) {
+        Life::Attached => say(hold, &bridge, who, LETS_IN, lets_in.into())
+            .and_then(|()| recv_bytes(hold, &bridge, who, COMES, &mut comes)),
+        _ => Ok(()),
+    };
+    unpin(hold, Some(who));
     match heard {
         Ok(()) if lets_in && u16::from_ne_bytes(comes) == 1 => {
             lend_back(&bridge);
@@ -485,6 +503,7 @@ pub fn connect(hold: &mut Hold, name: &str, limit: Option<Duration>) -> Result<(
     let number = known(hold.claim_context(2)?)?;
     let segment = hold.engine.channel.segment().clone();
     let (at_port, bridge) = (hold.bridge(port.context), hold.bridge(number));
+    segment.meet(hold.me(), port.owner);
     let told = say(hold, &at_port, port.owner, KNOCKS, number);
     lend_back(&at_port);
     told?;
@@ -548,6 +567,7 @@ pub fn join_over(hold: &mut Hold, mut swap: impl FnMut(u64) -> Result<u64>) -> R
     if peer == me {
         fail!(Comm, "both ends of the connection belong to this process");
     }
+    hold.engine.channel.segment().meet(me, peer);
     let claimed = match me < peer {
         true => hold.claim_context(2).unwrap_or(NONE),
         false => NONE,

@@ -5,7 +5,7 @@
 //! The *low* side is the one with the process of lowest rank in the job; it claims the context.
 
 use super::create::{self, Choice, known, recv_bytes};
-use super::{Comm, Plane};
+use super::{Comm, Plane, dynamic};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::{self, allgather_bytes, bcast_bytes};
@@ -29,10 +29,11 @@ const LEADERS: [Class; 5] = [Class::Comm, Class::Rank, Class::Port, Class::ProcF
 ///
 /// # Errors
 /// `Comm`: the groups overlap; `Rank`: a leader does not exist; `Other`: no context is left. All of the local group get the class of
-/// what their leader gets.
+/// what their leader gets, if it is one of [`LEADERS`], or else `Other`.
 pub fn create(hold: &mut Hold, local: &Rc<Comm>, leader: u32, peer: Result<(Rc<Comm>, u32)>, tag: i32) -> Result<Comm> {
     // Whether it has met the other, then the context and the size of the other group, or a class.
     let mut header = [0; 8];
+    let bridge = peer.as_ref().ok().cloned();
     let met = match local.rank == leader {
         true => Some(peer.and_then(|(peer, remote_leader)| meet(hold, local, &peer, remote_leader, tag))),
         false => None,
@@ -61,7 +62,23 @@ pub fn create(hold: &mut Hold, local: &Rc<Comm>, leader: u32, peer: Result<(Rc<C
     };
     bcast_bytes(hold, local, leader, &mut members)?;
     let remote = Group::new(ranks_from_bytes(&members));
-    finish(hold, local, u16::from_ne_bytes([n0, n1]), remote)
+    // Some of them may have come a moment ago.
+    hold.meet_all()?;
+    let segment = hold.engine.channel.segment();
+    let mut everybody = local.group.members.iter().chain(&remote.members);
+    let came_later = everybody.any(|&rank| segment.birth(rank).is_some());
+    dynamic::link(hold, remote.members.iter().copied());
+    let new = finish(hold, local, u16::from_ne_bytes([n0, n1]), remote)?;
+    if came_later {
+        // Nobody may go before all on the other side count on its memory.
+        coll::barrier(hold, local)?;
+        if let Some((peer, remote_leader)) = bridge.filter(|_| local.rank == leader) {
+            let tag = LEADER_TAGS + tag % LEADER_TAGS;
+            swap(hold, &peer, remote_leader, tag, &[1], &mut [0])?;
+        }
+        coll::barrier(hold, local)?;
+    }
+    Ok(new)
 }
 
 /// The leaders tell each other their groups and agree on a context.

@@ -392,7 +392,8 @@ impl Segment {
         }
     }
 
-    /// Gives the memory of the ranks from `first` on back if they are gone, all of them in order, and nobody reads it any more.
+    /// Gives the memory of the ranks from `first` on back, but for their blocks, which say what became of them, if they are gone, all
+    /// of them in order, and nobody reads it any more.
     ///
     /// # Errors
     /// What the kernel says.
@@ -408,8 +409,9 @@ impl Segment {
         if !is_over || is_read || ranks.clone().any(|rank| self.life(rank) == Life::Dead) {
             return Ok(());
         }
-        let len = part.layout.len - PAGE + ranks.len() * self.zone;
-        memory::discard(self.file()?, part.start + PAGE, len)
+        let kept = part.layout.block(part.layout.ranks);
+        let len = part.layout.len - kept + ranks.len() * self.zone;
+        memory::discard(self.file()?, part.start + kept, len)
     }
 
     /// Where the place of the annex behind the last one stands.
@@ -430,6 +432,7 @@ impl Segment {
 mod tests {
     use super::super::*;
     use super::*;
+    use crate::shm::fate::Stamp;
 
     pub fn job(ranks: u32) -> (Segment, Segment) {
         let fd = create(ranks, 2).unwrap();
@@ -488,36 +491,40 @@ mod tests {
     #[test]
     fn memory_is_given_back_when_they_are_gone_and_nobody_reads_it() {
         let (one, other) = job(1);
-        let pid = |first: u32| one.rank(first + 1).pid.load(Ordering::Relaxed);
+        let vote = |first: u32| one.vote(first + 1, 3, 0).read(Stamp::new(1, 0));
         let born = |starter| {
             let first = one.extend(2, starter, 2, 3).unwrap().first;
             other.grow().unwrap();
-            one.rank(first + 1).pid.store(9, Ordering::Relaxed);
+            one.vote(first + 1, 3, 0).cast(Stamp::new(1, 0), 9, 0);
+            one.rank(first + 1)
+                .life
+                .store(Life::Finalized as u32, Ordering::Relaxed);
             first
         };
         let early = born(Some(0));
         one.link(early);
         one.unlink(early);
         other.give_back(early).unwrap();
-        assert_eq!(pid(early), 9, "they run");
+        assert_eq!(vote(early), Some((9, 0)), "they run");
         other.conclude(early, Outcome::Over);
         other.give_back(early).unwrap();
-        assert_eq!((pid(early), one.birth(early).unwrap().count), (0, 2));
+        assert_eq!((vote(early), one.birth(early).unwrap().count), (None, 2));
+        assert_eq!(one.life(early + 1), Life::Finalized);
 
         let late = born(None);
         (0..2).for_each(|_| one.link(late));
         other.conclude(late, Outcome::Over);
         other.give_back(late).unwrap();
         one.unlink(late);
-        assert_eq!(pid(late), 9, "one still reads");
+        assert_eq!(vote(late), Some((9, 0)), "one still reads");
         one.unlink(late);
-        assert_eq!(pid(late), 0);
+        assert_eq!(vote(late), None);
 
         let dead = born(None);
         one.bury(dead + 1);
         other.conclude(dead, Outcome::Over);
         other.give_back(dead).unwrap();
-        assert_eq!((one.life(dead + 1), one.death(dead + 1)), (Life::Dead, Some(1)));
+        assert_eq!((one.life(dead + 1), vote(dead)), (Life::Dead, Some((9, 0))));
     }
 
     #[test]
