@@ -32,6 +32,7 @@ const UNSAFE: &[&str] = &[
     "src/channel/outgoing.rs",
     "src/channel/parts.rs",
     "src/channel/pull.rs",
+    "src/channel/together.rs",
     "src/channel/row.rs",
     // The application's memory and call-backs.
     "src/mpi/alloc.rs",

@@ -83,7 +83,7 @@ impl<B: Bytes> Channel<B> {
             if is_open {
                 self.close_offer(to, id)?;
             }
-            let nothing = Record::offer(ask.envelope, 0, None, id, Way::Cells);
+            let nothing = Record::offer(ask.envelope, 0, None, id, (Way::Cells, true));
             let producer = &mut self.out[to as usize].producer;
             producer.push(nothing.header, nothing.envelope, &nothing.words);
             self.ring_bell(to);

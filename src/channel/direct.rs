@@ -202,6 +202,7 @@ fn within(base: u64, home: usize, address: u64, len: usize) -> Option<usize> {
 mod tests {
     use super::super::Arrival;
     use super::super::joint::tests::{LEN, Plain, channels};
+    use super::super::outgoing::Terms;
     use super::super::packet::Way;
     use super::super::pull::Brought;
     use super::*;
@@ -267,7 +268,7 @@ mod tests {
                 .iter_mut()
                 .enumerate()
                 .for_each(|(at, byte)| *byte = ((at * 7) ^ (at >> 9)) as u8);
-            sender.offer(1, 5, &message, 3, way, false).unwrap().unwrap();
+            sender.offer(1, 5, &message, 3, way, Terms::default()).unwrap().unwrap();
             let Ok(Some(Arrival::Offer { offered, .. })) = receiver.poll(None) else {
                 panic!("no offer came");
             };

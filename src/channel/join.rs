@@ -10,6 +10,7 @@ use super::metering::Short;
 use super::offers::Offers;
 use super::outgoing::Out;
 use super::pull::Reach;
+use super::together::Together;
 use super::ways::Ways;
 use super::{Bytes, Channel, Counters, parts};
 use crate::shm::pool::{Pool, cells_of};
@@ -94,6 +95,7 @@ impl<B: Bytes> Channel<B> {
             homes: Homes::new(ranks, segment.home_len()),
             canary: Box::new(super::pull::random()),
             joints: Vec::new(),
+            together: Together::new(),
             sent: VecDeque::new(),
             next: 0,
             gone: segment.ranks(),

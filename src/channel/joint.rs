@@ -238,6 +238,7 @@ pub(super) const JOIN_LEAST: usize = 16 << 10;
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::outgoing::Terms;
     use super::super::packet::{OfferId, Way, kind};
     use super::*;
     use crate::shm::profile::Path;
@@ -310,7 +311,10 @@ pub(super) mod tests {
         let (mut sender, mut receiver) = channels();
         let mut source: Vec<u8> = (0..LEN).map(|at| ((at * 7) ^ (at >> 9)) as u8).collect();
         let message = Plain(source.as_mut_ptr(), LEN);
-        sender.offer(1, 5, &message, 3, Way::Join, false).unwrap().unwrap();
+        sender
+            .offer(1, 5, &message, 3, Way::Join, Terms::default())
+            .unwrap()
+            .unwrap();
         let Ok(Some(Arrival::Offer { offered, .. })) = receiver.poll(None) else {
             panic!("no offer came");
         };
@@ -358,7 +362,7 @@ pub(super) mod tests {
         pair.receiver.settings.join_chunk = 1 << 16;
         let (chunk, offer) = (1 << 16, Plain(pair.source.as_mut_ptr(), LEN));
         let mut another = || {
-            let sent = pair.sender.offer(1, 6, &offer, 4, Way::Join, false);
+            let sent = pair.sender.offer(1, 6, &offer, 4, Way::Join, Terms::default());
             assert!(sent.unwrap().is_some());
         };
         another();
@@ -412,7 +416,7 @@ pub(super) mod tests {
         // Learning counts what is under way from the first plan on.
         pair.receiver.plan(0, &message);
         pair.receiver
-            .offer(0, 5, &message, 4, Way::Join, false)
+            .offer(0, 5, &message, 4, Way::Join, Terms::default())
             .unwrap()
             .unwrap();
         assert_eq!(pair.bring(), Brought::Copied);

@@ -181,9 +181,15 @@ impl<B: Bytes> Channel<B> {
 mod tests {
     use super::super::Arrival;
     use super::super::joint::tests::{LEN, Plain, channels, drain};
+    use super::super::outgoing::Terms;
     use super::super::pull::Brought;
     use super::*;
     use std::time::Instant;
+
+    const LEAVES: Terms = Terms {
+        may_leave: true,
+        may_cancel: false,
+    };
 
     fn settings() -> Settings {
         Settings::read(|_| None).unwrap()
@@ -293,7 +299,7 @@ mod tests {
             let len = 100_000;
             let mut source: Vec<u8> = (0..len).map(|at| at as u8).collect();
             let message = Plain(source.as_mut_ptr(), len);
-            let id = sender.offer(1, 5, &message, 3, way, true).unwrap().unwrap();
+            let id = sender.offer(1, 5, &message, 3, way, LEAVES).unwrap().unwrap();
             let Ok(Some(Arrival::Offer { offered, .. })) = receiver.poll(None) else {
                 panic!("no offer came");
             };
@@ -331,7 +337,7 @@ mod tests {
         assert_eq!(sender.leave_late(), Some(NAP), "nothing waits");
         let mut bytes = vec![1u8; 40_000];
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
-        sender.offer(1, 5, &message, 3, Way::Pull, true).unwrap();
+        sender.offer(1, 5, &message, 3, Way::Pull, LEAVES).unwrap();
         let began = Instant::now();
         while let Some(most) = sender.leave_late() {
             assert!(most <= after && sender.counters.left == 0, "{most:?}");
@@ -348,7 +354,8 @@ mod tests {
         let mut bytes = vec![1u8; LEN];
         let at = bytes.as_mut_ptr();
         for (len, may_leave) in [(60_000, true), (40_000, false), (40_000, true), (40_000, true)] {
-            sender.offer(1, 5, &Plain(at, len), 3, Way::Pull, may_leave).unwrap();
+            let terms = Terms { may_leave, ..LEAVES };
+            sender.offer(1, 5, &Plain(at, len), 3, Way::Pull, terms).unwrap();
         }
         assert_eq!(sender.leave_late(), None);
         assert_eq!((sender.counters.left, sender.open_sends().count()), (1, 3));

@@ -19,6 +19,7 @@ mod plan;
 pub mod pull;
 mod row;
 pub mod spread;
+mod together;
 pub mod wait;
 mod ways;
 
@@ -48,6 +49,7 @@ use pull::Reach;
 use spread::Mate;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use together::Together;
 use ways::{CLASSES, Ways};
 
 /// What the sender calls a message until it is sent.
@@ -189,6 +191,8 @@ pub struct Channel<B> {
     canary: Box<u64>,
     /// Messages whose senders copy the last of them.
     joints: Vec<Joint<B>>,
+    /// Messages that wait to be read by one call.
+    together: Together<B>,
     sent: VecDeque<Ticket>,
     next: u32,
     /// From the ranks that the job began with up to this one all are gone, and nothing is left in their rings.

@@ -76,6 +76,15 @@ pub struct OpenSend {
     pub at: Option<*mut u8>,
 }
 
+/// What may become of an offered message that nobody takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Its sender goes on without it after a while (see [`Channel::leave_late`]).
+    pub may_leave: bool,
+    /// Its sender takes it back when the program says so (MPI_Cancel).
+    pub may_cancel: bool,
+}
+
 /// How a send went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
@@ -100,8 +109,7 @@ impl<B: Bytes> Channel<B> {
         self.start(to, message)
     }
 
-    /// Offers a message for one copy; the ticket comes back when the receiver has it, or before that if it
-    /// `may_leave` (see [`Channel::leave_late`]).
+    /// Offers a message for one copy; the ticket comes back when the receiver has it, or before that if it may leave.
     ///
     /// # Errors
     /// `Ok(None)` when all descriptors are in use.
@@ -112,12 +120,12 @@ impl<B: Bytes> Channel<B> {
         buffer: &B,
         ticket: Ticket,
         way: Way,
-        may_leave: bool,
+        terms: Terms,
     ) -> Result<Option<OfferId>, Fault> {
         let len = buffer.len();
         let open = Open {
             ticket: Some(ticket),
-            may_leave,
+            may_leave: terms.may_leave,
             waits_since: None,
             went: false,
             to,
@@ -128,7 +136,8 @@ impl<B: Bytes> Channel<B> {
         let Some(id) = self.open(open, true) else {
             return Ok(None);
         };
-        let record = Record::offer(envelope, len as u64, buffer.in_a_row().map(|at| at as u64), id, way);
+        let address = buffer.in_a_row().map(|at| at as u64);
+        let record = Record::offer(envelope, len as u64, address, id, (way, !terms.may_cancel));
         self.counters.offers += 1;
         let message = Outgoing {
             ticket: None,

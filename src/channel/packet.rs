@@ -44,6 +44,9 @@ pub const CELLS_PER_RECORD: usize = 16;
 /// Most bytes of an Ask that lie in its slot, behind the first word.
 pub const ASK_INLINE: usize = INLINE - 8;
 
+/// Bit of an offer whose message cannot be taken back.
+const FIRM: u8 = 8;
+
 /// Kind numbers; 0 is no record.
 pub mod kind {
     #![allow(missing_docs)]
@@ -108,6 +111,8 @@ pub struct Offered {
     pub address: Option<u64>,
     /// How the sender wants them to travel.
     pub way: Way,
+    /// The program cannot take it back.
+    pub is_firm: bool,
 }
 
 /// A message by value whose sender waits until it is received.
@@ -228,9 +233,9 @@ impl Record {
     }
 
     /// An offer of `len` bytes at `address` (or in pieces).
-    pub fn offer(envelope: u64, len: u64, address: Option<u64>, id: OfferId, way: Way) -> Record {
+    pub fn offer(envelope: u64, len: u64, address: Option<u64>, id: OfferId, (way, is_firm): (Way, bool)) -> Record {
         let words = [len, address.unwrap_or(0), id.word(), 0, 0, 0];
-        let aux = (way as u8) << 1 | address.is_some() as u8;
+        let aux = (if is_firm { FIRM } else { 0 }) | (way as u8) << 1 | address.is_some() as u8;
         Record::new(kind::OFFER, aux, 0, envelope, words)
     }
 
@@ -373,12 +378,13 @@ pub fn read_offer(ring: &Consumer, header: Header, from: u32) -> Result<Offered,
     if len > isize::MAX as u64 {
         return Err(Junk);
     }
-    let way = match header.aux >> 1 {
+    let way = match (header.aux & !FIRM) >> 1 {
         0 => Way::Cells,
         1 => Way::Pull,
         2 => Way::Join,
         _ => return Err(Junk),
     };
+    let is_firm = header.aux & FIRM != 0;
     let address = (header.aux & 1 != 0).then(|| ring.word(1));
     Ok(Offered {
         from,
@@ -386,6 +392,7 @@ pub fn read_offer(ring: &Consumer, header: Header, from: u32) -> Result<Offered,
         len,
         address,
         way,
+        is_firm,
     })
 }
 

@@ -276,7 +276,6 @@ impl<B: Bytes> Channel<B> {
 mod tests {
     use super::super::joint::tests::{Plain, channels};
     use super::super::outgoing::Sent;
-    use super::super::packet::Way;
     use super::super::{Arrival, Glance};
     use super::*;
     use crate::shm::segment::Segment;
@@ -547,26 +546,6 @@ mod tests {
             }
             assert!(matches!(receiver.poll(None), Err(Fault { from: 0 })));
         }
-    }
-
-    #[test]
-    fn a_sender_that_goes_on_has_that_choice_while_the_other_rank_sends_as_long_ones() {
-        let (mut low, _high) = channels();
-        let len = low.settings.one_copy_min as usize - 1;
-        let mut bytes = vec![1u8; len];
-        let message = Plain(bytes.as_mut_ptr(), len);
-        low.settings.shuttle_max = 0;
-        low.ways[1].settle_on(len, Way::Pull);
-        // SAFETY: the message has so many bytes.
-        let push = |low: &mut Channel<Plain>| unsafe { low.push_row(1, 5, message.0, len) }.unwrap();
-        assert!(push(&mut low), "the other one has sent nothing");
-        low.ways[1].came(len, Way::Pull);
-        assert_eq!(low.plan(1, &message), Some(Way::Pull));
-        assert!(!push(&mut low));
-        while low.exchanges(1, len) {
-            low.plan(1, &message);
-        }
-        assert!(push(&mut low), "it has sent none for long");
     }
 
     #[test]

@@ -28,7 +28,8 @@ const ASIDE: u32 = 64;
 /// Where ranks share CPUs and the kernel copies slowly, learning begins at so many times `NEARMPI_ONE_COPY_SHARED`.
 const SLOW_KERNEL: u64 = 32;
 
-/// A message that its sender waits for may be copied once from this part of `NEARMPI_ONE_COPY_MIN` on.
+/// A message that its sender waits for, or goes on without where one copy gains more, may be copied once from this part of
+/// `NEARMPI_ONE_COPY_MIN` on.
 const AWAITED: u64 = 2;
 
 impl<B> Out<B> {
@@ -42,7 +43,7 @@ impl<B: Bytes> Channel<B> {
     /// How a message to `to` waits for its receiver and then travels; `None` when it goes by value at once.
     #[inline]
     pub fn plan(&mut self, to: u32, buffer: &B) -> Option<Way> {
-        let least = match self.exchanges(to, buffer.len()) {
+        let least = match self.learns_windows(to, buffer.len()) {
             true => self.settings.one_copy_min / AWAITED,
             false => self.settings.one_copy_min,
         };
@@ -55,18 +56,19 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Whether there is a choice of ways for `len` bytes in a row, which are short enough for [`Channel::push_row`], if their
-    /// sender waits until they are gone. Of nonblocking ones this is learnt only where [`Channel::exchanges`] says so: in windows that go one way
-    /// one copy gains nothing there.
+    /// sender waits until they are gone.
     #[inline]
     pub fn learns(&self, len: usize) -> bool {
         let least = self.settings.one_copy_min / AWAITED;
         self.overlaps(len) && len as u64 >= least && self.settings.one_copy != 0
     }
 
-    /// ... and if they go to a rank that sends as long ones: where both copy in and out, one copy gains sooner.
+    /// ... and if it does not wait: where both ranks send as long ones, who would have to copy in and out, and where the kernel copies
+    /// quickly as far as is known, for which several are one call ([`Channel::bring_soon`]). Elsewhere one copy gains nothing in windows.
     #[inline]
-    pub(super) fn exchanges(&self, to: u32, len: usize) -> bool {
-        self.learns(len) && self.ways[to as usize].exchanged(len)
+    pub(super) fn learns_windows(&self, to: u32, len: usize) -> bool {
+        let is_quick = || self.pace.is_none_or(Pace::kernel_is_quick);
+        self.learns(len) && (is_quick() || self.ways[to as usize].exchanged(len))
     }
 
     /// Whether messages to `to` of about `len` bytes are about to find out which way is the best.
@@ -374,6 +376,10 @@ mod tests {
         let mut bytes = vec![1u8; least - 1];
         let message = Plain(bytes.as_mut_ptr(), bytes.len());
         assert!(low.learns(least / 2) && !low.learns(least / 2 - 1));
+        low.pace = Some(Pace {
+            kernel: f32::INFINITY,
+            own: 1.0,
+        });
         assert_eq!(low.plan(1, &message), None, "others go through the ring");
         low.ways[1].settle_on(least - 1, Way::Pull);
         assert_eq!(low.plan_awaited(1, &message), Some(Way::Pull));

@@ -7,10 +7,10 @@
 #![allow(unsafe_code)]
 
 use super::direct::There;
-use super::packet::{Offered, Way};
+use super::packet::{self, Offered, Way, kind};
 use super::{Bytes, Channel, Fault};
 use crate::shm::profile::{Path, What};
-use crate::sys::cma;
+use crate::sys::{cma, cpu};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 
@@ -30,6 +30,8 @@ const BOUNCE: usize = 128 << 10;
 pub enum Brought {
     /// All bytes are there; the sender knows.
     Copied,
+    /// [`Channel::bring_together`] brings them.
+    Soon,
     /// They come as [`super::Arrival::Data`] for the token, or an [`super::Arrival::Whole`] tells of their end.
     Later,
 }
@@ -88,6 +90,58 @@ impl<B: Bytes> Channel<B> {
         self.path = Path::Streamed;
         self.clear(offered, token, wanted)?;
         Ok(Brought::Later)
+    }
+
+    /// The offer that the ring from `from` stands at, with its envelope. `None` for anything else.
+    pub fn offered(&self, from: u32) -> Option<(u64, Offered)> {
+        let ring = &self.rings[from as usize];
+        let header = ring.peek().filter(|header| header.kind == kind::OFFER)?;
+        let offered = packet::read_offer(ring, header, from).ok()?;
+        Some((ring.envelope(), offered))
+    }
+
+    /// Copies the message of the offer that [`Channel::offered`] has shown to `to`, and leaves the ring's slot; its sender is told. False,
+    /// and nothing done that the sender knows of, when that cannot be at once and by this rank alone.
+    ///
+    /// # Safety
+    /// `to` has room for the message.
+    pub unsafe fn take_offered(&mut self, offered: &Offered, to: *mut u8) -> bool {
+        let (from, len) = (offered.from, offered.len as usize);
+        let segment = self.segment.clone();
+        let (Some(offer), Some(address)) = (segment.offer(from, offered.id.index), offered.address) else {
+            return false;
+        };
+        if offered.way != Way::Pull || len == 0 || self.checked {
+            return false;
+        }
+        let mut copies = |address| match self.reach_memory(from, address, len) {
+            Some(there) => {
+                self.path = there.path();
+                // SAFETY: `len` bytes of the message, and the caller's promise.
+                unsafe { there.read(0, to, len) }.is_ok()
+            }
+            None => false,
+        };
+        // The descriptor comes from its sender while the message is copied, which has not been moved if it is claimed where it was.
+        cpu::own_soon(&raw const *offer);
+        let copied = offered.is_firm && copies(address);
+        if !offer.take(offered.id.usage) {
+            return false;
+        }
+        let copied = match offer.moved() {
+            Some(moved) => copies(moved),
+            None => copied || copies(address),
+        };
+        if !copied {
+            offer.put_back(offered.id.usage);
+            return false;
+        }
+        // What is wrong with the ring to the sender, if anything, the next message there finds as well.
+        let _ = self.finish_offer(from, offered.id);
+        self.counters.one_copies += 1;
+        self.ways[from as usize].came(len, offered.way);
+        self.step(from, 0);
+        true
     }
 
     fn pull(&mut self, offered: &Offered, into: &B, wanted: usize) -> bool {
@@ -225,4 +279,82 @@ fn spread<B: Bytes>(there: There, into: &B, wanted: usize) -> std::io::Result<()
         position += len;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Arrival;
+    use super::super::joint::tests::{Plain, channels};
+    use super::super::outgoing::Terms;
+    use super::super::packet::OfferId;
+    use super::*;
+
+    const LEN: usize = 20_000;
+
+    /// Rank 0 has offered `source` on these terms; what rank 1 sees.
+    fn offered(terms: Terms, way: Way) -> (Channel<Plain>, Channel<Plain>, Vec<u8>, OfferId, Offered) {
+        let (mut sender, receiver) = channels();
+        let mut source: Vec<u8> = (0..LEN).map(|at| (at * 7 % 251) as u8).collect();
+        let message = Plain(source.as_mut_ptr(), LEN);
+        let id = sender.offer(1, 5, &message, 3, way, terms).unwrap().unwrap();
+        let (envelope, offered) = receiver.offered(0).unwrap();
+        assert_eq!((envelope, offered.is_firm), (5, !terms.may_cancel));
+        (sender, receiver, source, id, offered)
+    }
+
+    const LEAVES: Terms = Terms {
+        may_leave: true,
+        may_cancel: false,
+    };
+    const CANCELS: Terms = Terms {
+        may_leave: false,
+        may_cancel: true,
+    };
+
+    fn take(receiver: &mut Channel<Plain>, offered: &Offered, target: &mut [u8]) -> bool {
+        // SAFETY: there is room for the message.
+        unsafe { receiver.take_offered(offered, target.as_mut_ptr()) }
+    }
+
+    #[test]
+    fn an_offer_is_taken_from_the_ring_and_its_sender_is_told() {
+        for terms in [Terms::default(), LEAVES, CANCELS] {
+            let (mut sender, mut receiver, source, id, offered) = offered(terms, Way::Pull);
+            let mut target = vec![0; LEN];
+            assert!(take(&mut receiver, &offered, &mut target) && target == source);
+            assert!(receiver.poll(None).unwrap().is_none() && !sender.withdraw(id));
+            assert!(matches!(sender.poll(None), Ok(Some(Arrival::Sent(3)))));
+        }
+    }
+
+    #[test]
+    fn what_has_left_is_taken_from_where_it_is_kept() {
+        let (mut sender, mut receiver, mut source, _, offered) = offered(LEAVES, Way::Pull);
+        let (mut target, expected) = (vec![0; LEN], source.clone());
+        assert_eq!(sender.leave_late(), None);
+        source.fill(0xee);
+        assert!(take(&mut receiver, &offered, &mut target) && target == expected);
+    }
+
+    #[test]
+    fn what_is_withdrawn_cannot_be_read_or_goes_another_way_stays_for_the_long_way() {
+        let mut target = vec![0; LEN];
+        let (mut sender, mut receiver, _source, id, offer) = offered(CANCELS, Way::Pull);
+        assert!(sender.withdraw(id) && !take(&mut receiver, &offer, &mut target));
+        assert!(target == [0; LEN] && receiver.offered(0).is_some());
+
+        let (_sender, mut receiver, _source, _, offer) = offered(LEAVES, Way::Cells);
+        assert!(!take(&mut receiver, &offer, &mut target) && receiver.claim(&offer));
+
+        for terms in [LEAVES, CANCELS] {
+            let (mut sender, mut receiver, _source, _, offer) = offered(terms, Way::Pull);
+            let nowhere = Offered {
+                address: Some(8),
+                ..offer
+            };
+            assert!(!take(&mut receiver, &nowhere, &mut target));
+            assert!(sender.poll(None).unwrap().is_none() && receiver.offered(0).is_some());
+            assert!(receiver.claim(&offer), "it is as before");
+        }
+    }
 }

@@ -138,7 +138,7 @@ impl<B: Bytes> Channel<B> {
     pub unsafe fn push_row(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
         let fault = |Junk| Fault { from: to };
         if len >= self.aside_min as usize {
-            if self.exchanges(to, len) {
+            if self.learns_windows(to, len) {
                 return Ok(false);
             }
             // SAFETY: the caller's promise.
@@ -174,5 +174,39 @@ impl<B: Bytes> Channel<B> {
         }
         self.block.doing.sent(len);
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::joint::tests::{Plain, channels};
+    use super::super::packet::Way;
+    use super::*;
+    use crate::sys::cma::Pace;
+
+    #[test]
+    fn a_sender_that_goes_on_has_that_choice_while_the_other_rank_sends_as_long_ones_or_the_kernel_is_quick() {
+        let (mut low, _high) = channels();
+        let len = low.settings.one_copy_min as usize - 1;
+        let mut bytes = vec![1u8; len];
+        let message = Plain(bytes.as_mut_ptr(), len);
+        low.settings.shuttle_max = 0;
+        low.ways[1].settle_on(len, Way::Pull);
+        low.pace = Some(Pace {
+            kernel: f32::INFINITY,
+            own: 1.0,
+        });
+        // SAFETY: the message has so many bytes.
+        let push = |low: &mut Channel<Plain>| unsafe { low.push_row(1, 5, message.0, len) }.unwrap();
+        assert!(push(&mut low), "the other one has sent nothing");
+        low.ways[1].came(len, Way::Pull);
+        assert_eq!(low.plan(1, &message), Some(Way::Pull));
+        assert!(!push(&mut low));
+        while low.learns_windows(1, len) {
+            low.plan(1, &message);
+        }
+        assert!(push(&mut low), "it has sent none for long");
+        low.pace = Some(Pace { kernel: 1.0, own: 1.0 });
+        assert!(!push(&mut low), "the kernel copies quickly");
     }
 }

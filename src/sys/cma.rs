@@ -24,6 +24,46 @@ pub unsafe fn read(pid: i32, remote: u64, local: *mut u8, len: usize) -> io::Res
     unsafe { transfer(pid, Direction::Read, local, &[(remote, len)]) }
 }
 
+/// Bytes in a row of another process's, and where they go here.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Address there.
+    pub remote: u64,
+    /// Address here.
+    pub local: *mut u8,
+    /// How many.
+    pub len: usize,
+}
+
+/// Most rows of a call of [`read_rows`].
+pub const ROWS: usize = 16;
+
+/// Whether one call may copy `row` together with others as quickly as alone.
+pub fn goes_with_others(row: Row) -> bool {
+    row.len <= CALL_LIMIT / ROWS && !goes_aside(Direction::Read, row.local.addr(), row.remote as usize, row.len)
+}
+
+/// Copies up to [`ROWS`] rows of process `pid` by one call, in order: how many bytes of them, all in all. What is missing is for
+/// [`read`], which says why.
+///
+/// # Safety
+/// Each row is writable here.
+pub unsafe fn read_rows(pid: i32, rows: &[Row]) -> usize {
+    const NOTHING: libc::iovec = libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    };
+    let (mut here, mut there) = ([NOTHING; ROWS], [NOTHING; ROWS]);
+    for (index, row) in rows.iter().enumerate() {
+        (here[index].iov_base, here[index].iov_len) = (row.local.cast(), row.len);
+        (there[index].iov_base, there[index].iov_len) = (row.remote as usize as *mut _, row.len);
+    }
+    let count = rows.len() as libc::c_ulong;
+    // SAFETY: the caller's promise; the kernel checks the other side.
+    let moved = unsafe { libc::process_vm_readv(pid, here.as_ptr(), count, there.as_ptr(), count, 0) };
+    usize::try_from(moved).unwrap_or(0)
+}
+
 /// Copies `len` bytes at `local` to `remote` in process `pid`.
 ///
 /// # Errors

@@ -71,7 +71,7 @@ cvars! {
     one_copy "ONE_COPY" 1 0..=1 job
         "1: large messages are copied once, by process_vm_readv; 0: all go through shared memory";
     one_copy_min "ONE_COPY_MIN" 32768 1..=1073741824
-        "bytes from which a message in a row may be copied once rather than twice, a blocking send or one to a rank that sends as long ones from half of it; which is better is learnt";
+        "bytes from which a message in a row may be copied once rather than twice; from half of it a blocking send, one to a rank that sends as long ones, and any where the kernel copies quickly; which is better is learnt";
     one_copy_shared "ONE_COPY_SHARED" 32768 0..=1073741824
         "the same where ranks share CPUs, and 32 times that where the kernel copies much slower than a process does: shorter messages go through cells and nothing is learnt, but of what lies in memory that other ranks map, or goes to a rank on a CPU far away; 0: as elsewhere";
     offer_min "OFFER_MIN" 65536 1..=1073741824

@@ -6,10 +6,9 @@
 
 use super::buffered::Account;
 use super::matching::{Envelope, Pattern, Posted, Unexpected};
-use super::types::{Notes, Which, is_note};
+use super::types::{Notes, is_note};
 use super::unexpected::{Arriving, Stored};
-use crate::channel::packet::{Offered, Portion};
-use crate::channel::pull::Brought;
+use crate::channel::packet::Portion;
 use crate::channel::wait::Glances;
 use crate::channel::{Arrival, Bytes, Channel, Fault, Glance};
 use crate::mpi::buffer::{Buffer, Layout};
@@ -166,6 +165,9 @@ pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
             }
         }
     }
+    if state.engine.channel.has_soon() {
+        state.bring_together()?;
+    }
     if count >= STEP {
         state.engine.channel.pass_turn();
     }
@@ -176,7 +178,7 @@ pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
 }
 
 /// The status of a receive, and what is wrong with the message for the buffer.
-fn received(envelope: Envelope, len: usize, buffer: &Buffer) -> (Status, Option<Error>) {
+pub(super) fn received(envelope: Envelope, len: usize, buffer: &Buffer) -> (Status, Option<Error>) {
     let (source, tag) = (envelope.source() as i32, envelope.tag());
     let status = Status::received(source, tag, len.min(buffer.len()));
     (status, super::misfit((source, tag), len, buffer))
@@ -215,7 +217,7 @@ impl State {
         self.engine.dead.get(rank as usize).is_some_and(|&dead| dead)
     }
 
-    fn receive(&mut self, key: RequestKey) -> Option<&mut Receive> {
+    pub(super) fn receive(&mut self, key: RequestKey) -> Option<&mut Receive> {
         match &mut self.requests.get_mut(key)?.kind {
             Kind::Recv(receive) => Some(receive),
             _ => None,
@@ -433,19 +435,6 @@ impl State {
         }
     }
 
-    /// The offer that the receive `token` has taken lies in its buffer.
-    fn whole(&mut self, from: u32, token: u32) -> Result<()> {
-        let receive = self.receive(token);
-        let taken = receive.and_then(|receive| Some((receive.coming()?, &receive.buffer)));
-        let Some((coming, buffer)) = taken.filter(|(coming, _)| coming.from == from) else {
-            return Err(fault(Fault { from }));
-        };
-        let (status, error) = received(coming.envelope, coming.len, buffer);
-        let error = error.or(self.mismatch(token, coming.envelope));
-        self.complete(token, status, error);
-        Ok(())
-    }
-
     /// Copies a portion into the buffer of the receive `key`, and completes it with the last one.
     fn land(&mut self, from: u32, key: RequestKey, portion: &Portion) -> Result<()> {
         let Some(receive) = self.receive(key) else {
@@ -493,64 +482,6 @@ impl State {
             && let Some(key) = message.claimed
         {
             self.fill(key, envelope, message.bytes.as_ptr(), message.total);
-        }
-        Ok(())
-    }
-
-    /// Lets the channel see whether this rank is late for a large message.
-    fn note_arrival(&mut self, from: u32, expected: bool) -> Result<()> {
-        let queue = self.engine.unexpected.len() + usize::from(!expected);
-        self.engine.channel.note_arrival(from, expected, queue).map_err(fault)
-    }
-
-    /// Claims the offer before it takes a posted receive, so that the receive is not taken in vain; and only if there is
-    /// one, so that its sender can withdraw it until then.
-    fn offer(&mut self, envelope: Envelope, offered: Offered) -> Result<()> {
-        let wanted = self.engine.posted.wants(envelope);
-        let channel = &self.engine.channel;
-        if !(if wanted {
-            channel.claim(&offered)
-        } else {
-            channel.stands(&offered)
-        }) {
-            self.drop_note(envelope, Which::Latest);
-            return Ok(());
-        }
-        self.note_arrival(offered.from, wanted)?;
-        match self.engine.posted.take(envelope) {
-            Some(key) => self.bring(key, envelope, &offered),
-            None => {
-                self.engine.unexpected.push(envelope, Stored::Offer(Box::new(offered)));
-                Ok(())
-            }
-        }
-    }
-
-    /// Brings a claimed offer into the receive's buffer.
-    pub(super) fn bring(&mut self, key: RequestKey, envelope: Envelope, offered: &Offered) -> Result<()> {
-        self.tell_awake();
-        self.take_note(key, envelope);
-        let Some(receive) = self.receive(key) else {
-            return Ok(());
-        };
-        let (buffer, len) = (receive.buffer.clone(), offered.len as usize);
-        let wanted = len.min(buffer.len());
-        receive.stage = Stage::Coming(Coming {
-            from: offered.from,
-            envelope,
-            len,
-            wanted,
-        });
-        let channel = &mut self.engine.channel;
-        if let Some(meter) = channel.meter() {
-            meter.dwell();
-        }
-        let brought = channel.bring(offered, &buffer, wanted, key).map_err(fault)?;
-        channel.count_brought(offered.from, envelope.0, wanted);
-        if brought == Brought::Copied {
-            let (status, error) = received(envelope, len, &buffer);
-            let error = error.or(self.mismatch(key, envelope));
-            self.complete(key, status, error);
         }
         Ok(())
     }

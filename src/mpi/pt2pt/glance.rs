@@ -122,7 +122,7 @@ unsafe fn recv_next(
             return Some(Status::received(source, envelope.tag(), len));
         }
         // SAFETY: the caller's promise.
-        Glance::Other => return unsafe { recv_asked(state, (from, pattern), (address, room), source) },
+        Glance::Other => return unsafe { recv_awaited(state, (from, pattern), (address, room), (source, left)) },
         Glance::Nothing => return None,
     };
     if left.is_some() {
@@ -245,18 +245,35 @@ unsafe fn recv_kept(state: &mut State, place: Place, (address, room): (*mut u8, 
     Some(Status::received(envelope.source() as i32, envelope.tag(), len))
 }
 
-/// As [`recv_glancing`], for a synchronous message that is next in the ring from `from`; its sender is told.
+/// As [`recv_glancing`], for a message that its sender waits for and that is next in the ring from `from`: one that is offered, or
+/// a synchronous one by value; its sender is told.
 ///
 /// # Safety
 /// As [`recv_glancing`].
 #[inline(never)]
-unsafe fn recv_asked(
+unsafe fn recv_awaited(
     state: &mut State,
     (from, pattern): (u32, Pattern),
     (address, room): (*mut u8, usize),
-    source: i32,
+    (source, left): (i32, Option<u32>),
 ) -> Option<Status> {
     let engine = &mut state.engine;
+    if let Some((envelope, offered)) = engine.channel.offered(from) {
+        let envelope = Envelope(envelope);
+        let usual = engine.notes.is_none() && offered.len <= room as u64 && pattern.matches(envelope);
+        // SAFETY: the caller's promise.
+        if !usual || engine.is_for_posted(envelope) || !unsafe { engine.channel.take_offered(&offered, address) } {
+            return None;
+        }
+        if let Some(left) = left {
+            engine.glances.paid(left);
+        }
+        let queue = engine.unexpected.len();
+        // What is wrong with the ring to the sender, if anything, the next message there finds as well.
+        let _ = engine.channel.note_arrival(from, true, queue);
+        engine.channel.count_brought(from, envelope.0, offered.len as usize);
+        return Some(Status::received(source, envelope.tag(), offered.len as usize));
+    }
     let (envelope, asked, data, len) = engine.channel.asked(from)?;
     let envelope = Envelope(envelope);
     let usual = engine.notes.is_none() && len <= room && pattern.matches(envelope);

@@ -9,6 +9,7 @@ pub mod buffered;
 pub mod engine;
 mod glance;
 pub mod matching;
+mod offered;
 pub mod partitioned;
 pub mod persistent;
 pub mod probe;
@@ -28,7 +29,7 @@ use super::request::{self, Kind, Receive, Request, RequestKey};
 use super::status::Status;
 use super::world::{Hold, State};
 use crate::channel::Bytes;
-use crate::channel::outgoing::Sent;
+use crate::channel::outgoing::{Sent, Terms};
 use crate::channel::packet::Way;
 use crate::channel::parts::GATHERED;
 use crate::fail;
@@ -280,7 +281,13 @@ fn start_send(
         let synchronous = mode == Mode::Synchronous;
         let offered = match synchronous && plan.is_none() && channel.asks(buffer.len()) {
             true => channel.ask(to, envelope, buffer, key, cancellable),
-            false => channel.offer(to, envelope, buffer, key, way, !synchronous),
+            false => {
+                let terms = Terms {
+                    may_leave: !synchronous,
+                    may_cancel: cancellable,
+                };
+                channel.offer(to, envelope, buffer, key, way, terms)
+            }
         };
         if let Some(id) = offered.map_err(fault)? {
             if let Some(request) = state.requests.get_mut(key) {
