@@ -13,9 +13,6 @@ use crate::shm::profile::Path;
 use crate::sys::cma::{self, ROWS, Row};
 use crate::sys::cpu;
 
-/// Bytes that are read together at most: their senders are told only then.
-const MOST: usize = 256 << 10;
-
 /// Messages of one sender to be read.
 pub(super) struct Together<B> {
     pid: i32,
@@ -56,8 +53,9 @@ impl<B> Together<B> {
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.messages.len() == ROWS || self.bytes > MOST / 2
+    /// Whether there is no room for one more message of half of `most` bytes.
+    fn is_full(&self, most: usize) -> bool {
+        self.messages.len() == ROWS || self.bytes > most / 2
     }
 }
 
@@ -70,7 +68,7 @@ impl<B: Bytes> Channel<B> {
     pub fn bring_soon(&mut self, offered: &Offered, into: &B, wanted: usize, token: u32) -> Result<Brought, Fault> {
         let from = offered.from;
         let may_wait = match self.together.messages.last() {
-            Some(last) => last.offered.from == from && !self.together.is_full(),
+            Some(last) => last.offered.from == from && !self.together.is_full(self.together_most()),
             None => self.has_next(from),
         };
         let row = if may_wait {
@@ -94,9 +92,14 @@ impl<B: Bytes> Channel<B> {
         Ok(Brought::Soon)
     }
 
+    /// Bytes that are read together at most: their sender is told only then.
+    fn together_most(&self) -> usize {
+        self.settings.one_copy_together as usize
+    }
+
     /// What the kernel would have to copy, and from which process, if it is that and nothing else.
     fn row(&mut self, offered: &Offered, into: &B, len: usize) -> Option<(i32, Row)> {
-        if offered.way != Way::Pull || len == 0 || len > MOST / 2 || self.checked {
+        if offered.way != Way::Pull || len == 0 || len > self.together_most() / 2 || self.checked {
             return None;
         }
         let (address, local) = (self.address_of(offered)?, into.in_a_row()?);
@@ -125,7 +128,7 @@ impl<B: Bytes> Channel<B> {
     /// ... and no more are to join them.
     pub fn has_enough(&self) -> bool {
         let last = self.together.messages.last();
-        last.is_some_and(|last| self.together.is_full() || !self.has_next(last.offered.from))
+        last.is_some_and(|last| self.together.is_full(self.together_most()) || !self.has_next(last.offered.from))
     }
 
     /// Brings what waits. What does not come at once comes as after [`Brought::Later`].
@@ -240,8 +243,8 @@ mod tests {
         offer(&mut sender, source.as_mut_ptr(), LEN, 0);
         assert_eq!(take_all(&mut receiver, &mut target), [Brought::Copied]);
         (0..20).for_each(|ticket| offer(&mut sender, source.as_mut_ptr(), LEN, ticket));
-        let enough = (MOST / 2).div_ceil(LEN);
-        assert!(LEN * enough > MOST / 2);
+        let most = receiver.together_most();
+        let enough = most / 2 / LEN + 1;
         assert_eq!(take_all(&mut receiver, &mut target), vec![Brought::Soon; enough]);
         receiver.bring_together().unwrap();
         let (mut sender, mut receiver) = channels();
@@ -277,8 +280,17 @@ mod tests {
     #[test]
     fn other_ways_and_long_messages_do_not_wait() {
         let (mut sender, mut receiver) = channels();
-        let (mut source, mut target) = (vec![3u8; MOST], vec![0u8; MOST]);
-        for (len, way) in [(MOST / 2 + 1, Way::Pull), (LEN, Way::Cells), (0, Way::Pull)] {
+        let most = receiver.together_most();
+        let (mut source, mut target) = (vec![3u8; most], vec![0u8; most]);
+        for (len, way) in [
+            (most / 2 + 1, Way::Pull),
+            (LEN, Way::Cells),
+            (0, Way::Pull),
+            (LEN, Way::Pull),
+        ] {
+            if (len, way) == (LEN, Way::Pull) {
+                receiver.settings.one_copy_together = 0;
+            }
             let message = Plain(source.as_mut_ptr(), len);
             sender.offer(1, 5, &message, 0, way, Terms::default()).unwrap().unwrap();
             offer(&mut sender, source.as_mut_ptr(), LEN, 1);
@@ -299,6 +311,6 @@ mod tests {
             local: std::ptr::null_mut(),
             len,
         };
-        assert!(cma::goes_with_others(row(MOST)) && !cma::goes_with_others(row(usize::MAX)));
+        assert!(cma::goes_with_others(row(most)) && !cma::goes_with_others(row(usize::MAX)));
     }
 }

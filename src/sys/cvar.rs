@@ -72,6 +72,8 @@ cvars! {
         "1: large messages are copied once, by process_vm_readv; 0: all go through shared memory";
     one_copy_min "ONE_COPY_MIN" 32768 1..=1073741824
         "bytes from which a message in a row may be copied once rather than twice; from half of it a blocking send, one to a rank that sends as long ones, and any where the kernel copies quickly; which is better is learnt";
+    one_copy_together "ONE_COPY_TOGETHER" 262144 0..=1073741824
+        "bytes of messages of one sender, none of more than half of them, that a receiver copies by one call of the kernel when they have come together and have receives; 0: each by a call of its own";
     one_copy_shared "ONE_COPY_SHARED" 32768 0..=1073741824
         "the same where ranks share CPUs, and 32 times that where the kernel copies much slower than a process does: shorter messages go through cells and nothing is learnt, but of what lies in memory that other ranks map, or goes to a rank on a CPU far away; 0: as elsewhere";
     offer_min "OFFER_MIN" 65536 1..=1073741824
