@@ -28,8 +28,8 @@ const ASIDE: u32 = 64;
 /// Where ranks share CPUs and the kernel copies slowly, learning begins at so many times `NEARMPI_ONE_COPY_SHARED`.
 const SLOW_KERNEL: u64 = 32;
 
-/// A message that its sender waits for, or goes on without where one copy gains more, may be copied once from this part of
-/// `NEARMPI_ONE_COPY_MIN` on.
+/// From this part of `NEARMPI_ONE_COPY_MIN` on a message may be copied once if its sender waits for it, or where
+/// [`Channel::learns_windows`] says so.
 const AWAITED: u64 = 2;
 
 impl<B> Out<B> {
@@ -67,7 +67,7 @@ impl<B: Bytes> Channel<B> {
     /// quickly as far as is known, for which several are one call ([`Channel::bring_soon`]). Elsewhere one copy gains nothing in windows.
     #[inline]
     pub(super) fn learns_windows(&self, to: u32, len: usize) -> bool {
-        let is_quick = || self.pace.is_none_or(Pace::kernel_is_quick);
+        let is_quick = || self.settings.way == 0 && self.pace.is_none_or(Pace::kernel_is_quick);
         self.learns(len) && (is_quick() || self.ways[to as usize].exchanged(len))
     }
 

@@ -101,47 +101,51 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Copies the message of the offer that [`Channel::offered`] has shown to `to`, and leaves the ring's slot; its sender is told. False,
-    /// and nothing done that the sender knows of, when that cannot be at once and by this rank alone.
+    /// and nothing done but that `to` may have been written, when that cannot be at once and by this rank alone. The descriptor comes from
+    /// its sender while the message is copied and is claimed then; one that was not `waited` for may lie elsewhere by now.
     ///
     /// # Safety
     /// `to` has room for the message.
-    pub unsafe fn take_offered(&mut self, offered: &Offered, to: *mut u8) -> bool {
-        let (from, len) = (offered.from, offered.len as usize);
-        let segment = self.segment.clone();
-        let (Some(offer), Some(address)) = (segment.offer(from, offered.id.index), offered.address) else {
+    pub unsafe fn take_offered(&mut self, offered: &Offered, to: *mut u8, waited: bool) -> bool {
+        let (from, len, id) = (offered.from, offered.len as usize, offered.id);
+        let (Some(address), Some(offer)) = (offered.address, self.segment.offer(from, id.index)) else {
             return false;
         };
-        if offered.way != Way::Pull || len == 0 || self.checked {
+        if !offered.is_firm || offered.way != Way::Pull || len == 0 {
             return false;
         }
-        let mut copies = |address| match self.reach_memory(from, address, len) {
-            Some(there) => {
-                self.path = there.path();
-                // SAFETY: `len` bytes of the message, and the caller's promise.
-                unsafe { there.read(0, to, len) }.is_ok()
-            }
-            None => false,
-        };
-        // The descriptor comes from its sender while the message is copied, which has not been moved if it is claimed where it was.
+        let before = if waited { None } else { offer.moved() };
         cpu::own_soon(&raw const *offer);
-        let copied = offered.is_firm && copies(address);
-        if !offer.take(offered.id.usage) {
+        let there = self.reach_memory(from, before.unwrap_or(address), len);
+        // SAFETY: `len` bytes of the message, and the caller's promise.
+        if there.is_none_or(|there| unsafe { there.read(0, to, len) }.is_err()) || !self.claim(offered) {
             return false;
         }
-        let copied = match offer.moved() {
-            Some(moved) => copies(moved),
-            None => copied || copies(address),
-        };
-        if !copied {
-            offer.put_back(offered.id.usage);
-            return false;
+        self.path = there.map_or(Path::OneCopy, There::path);
+        let moved = self.segment.offer(from, id.index).and_then(|offer| offer.moved());
+        if let Some(address) = moved.filter(|_| moved != before) {
+            // It has left meanwhile, and what was copied may not be it any more.
+            let there = self.reach_memory(from, address, len);
+            // SAFETY: as above.
+            if there.is_none_or(|there| unsafe { there.read(0, to, len) }.is_err()) {
+                // Its process is gone.
+                return false;
+            }
         }
         // What is wrong with the ring to the sender, if anything, the next message there finds as well.
-        let _ = self.finish_offer(from, offered.id);
+        let _ = self.finish_offer(from, id);
         self.counters.one_copies += 1;
         self.ways[from as usize].came(len, offered.way);
         self.step(from, 0);
         true
+    }
+
+    /// As [`Channel::offered`], and leaves the slot.
+    pub(super) fn next_offer(&mut self, from: u32) -> Option<(u64, Offered)> {
+        let (envelope, offered) = self.offered(from)?;
+        self.step(from, 0);
+        self.ways[from as usize].came(offered.len as usize, offered.way);
+        Some((envelope, offered))
     }
 
     fn pull(&mut self, offered: &Offered, into: &B, wanted: usize) -> bool {
@@ -311,17 +315,17 @@ mod tests {
         may_cancel: true,
     };
 
-    fn take(receiver: &mut Channel<Plain>, offered: &Offered, target: &mut [u8]) -> bool {
+    fn take(receiver: &mut Channel<Plain>, offered: &Offered, target: &mut [u8], waited: bool) -> bool {
         // SAFETY: there is room for the message.
-        unsafe { receiver.take_offered(offered, target.as_mut_ptr()) }
+        unsafe { receiver.take_offered(offered, target.as_mut_ptr(), waited) }
     }
 
     #[test]
     fn an_offer_is_taken_from_the_ring_and_its_sender_is_told() {
-        for terms in [Terms::default(), LEAVES, CANCELS] {
+        for (terms, waited) in [(Terms::default(), true), (LEAVES, true), (LEAVES, false)] {
             let (mut sender, mut receiver, source, id, offered) = offered(terms, Way::Pull);
             let mut target = vec![0; LEN];
-            assert!(take(&mut receiver, &offered, &mut target) && target == source);
+            assert!(take(&mut receiver, &offered, &mut target, waited) && target == source);
             assert!(receiver.poll(None).unwrap().is_none() && !sender.withdraw(id));
             assert!(matches!(sender.poll(None), Ok(Some(Arrival::Sent(3)))));
         }
@@ -329,32 +333,36 @@ mod tests {
 
     #[test]
     fn what_has_left_is_taken_from_where_it_is_kept() {
-        let (mut sender, mut receiver, mut source, _, offered) = offered(LEAVES, Way::Pull);
-        let (mut target, expected) = (vec![0; LEN], source.clone());
-        assert_eq!(sender.leave_late(), None);
-        source.fill(0xee);
-        assert!(take(&mut receiver, &offered, &mut target) && target == expected);
+        for waited in [true, false] {
+            let (mut sender, mut receiver, mut source, _, offered) = offered(LEAVES, Way::Pull);
+            let (mut target, expected) = (vec![0; LEN], source.clone());
+            assert_eq!(sender.leave_late(), None);
+            source.fill(0xee);
+            assert!(take(&mut receiver, &offered, &mut target, waited) && target == expected);
+            assert!(matches!(sender.poll(None), Ok(Some(Arrival::Sent(3)))));
+        }
     }
 
     #[test]
-    fn what_is_withdrawn_cannot_be_read_or_goes_another_way_stays_for_the_long_way() {
+    fn what_is_withdrawn_may_be_cancelled_cannot_be_read_or_goes_another_way_stays_for_the_long_way() {
         let mut target = vec![0; LEN];
-        let (mut sender, mut receiver, _source, id, offer) = offered(CANCELS, Way::Pull);
-        assert!(sender.withdraw(id) && !take(&mut receiver, &offer, &mut target));
-        assert!(target == [0; LEN] && receiver.offered(0).is_some());
-
-        let (_sender, mut receiver, _source, _, offer) = offered(LEAVES, Way::Cells);
-        assert!(!take(&mut receiver, &offer, &mut target) && receiver.claim(&offer));
-
-        for terms in [LEAVES, CANCELS] {
-            let (mut sender, mut receiver, _source, _, offer) = offered(terms, Way::Pull);
-            let nowhere = Offered {
-                address: Some(8),
-                ..offer
-            };
-            assert!(!take(&mut receiver, &nowhere, &mut target));
-            assert!(sender.poll(None).unwrap().is_none() && receiver.offered(0).is_some());
-            assert!(receiver.claim(&offer), "it is as before");
+        for (terms, way) in [(LEAVES, Way::Cells), (CANCELS, Way::Pull)] {
+            let (_sender, mut receiver, _source, _, offer) = offered(terms, way);
+            assert!(!take(&mut receiver, &offer, &mut target, true) && target == [0; LEN]);
+            assert!(receiver.offered(0).is_some() && receiver.claim(&offer));
         }
+
+        let (mut sender, mut receiver, _source, id, offer) = offered(LEAVES, Way::Pull);
+        assert!(sender.withdraw(id) && !take(&mut receiver, &offer, &mut target, true));
+        assert!(sender.poll(None).unwrap().is_none() && receiver.offered(0).is_some());
+
+        let (mut sender, mut receiver, _source, _, offer) = offered(LEAVES, Way::Pull);
+        let nowhere = Offered {
+            address: Some(8),
+            ..offer
+        };
+        assert!(!take(&mut receiver, &nowhere, &mut target, true));
+        assert!(sender.poll(None).unwrap().is_none() && receiver.offered(0).is_some());
+        assert!(receiver.claim(&offer), "it is as before");
     }
 }

@@ -138,7 +138,7 @@ impl<B: Bytes> Channel<B> {
     pub unsafe fn push_row(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
         let fault = |Junk| Fault { from: to };
         if len >= self.aside_min as usize {
-            if self.learns_windows(to, len) {
+            if self.learns_windows(to, len) && !self.ways[to as usize].goes_on(len) {
                 return Ok(false);
             }
             // SAFETY: the caller's promise.

@@ -2,7 +2,8 @@
 //! Reads another process's memory into buffers of the application, through the kernel's checks.
 //!
 //! Several offered messages of one sender that are read by one call of the kernel, which costs as much as copying 8 to 16 KiB: those of
-//! a window whose receives are posted. The first ones wait while the next record in the ring may be one more.
+//! a window whose receives are posted. They wait
+//! for no more than a look at the ring.
 #![allow(unsafe_code)]
 
 use super::direct::There;
@@ -52,26 +53,17 @@ impl<B> Together<B> {
             messages: Vec::new(),
         }
     }
-
-    /// Whether there is no room for one more message of half of `most` bytes.
-    fn is_full(&self, most: usize) -> bool {
-        self.messages.len() == ROWS || self.bytes > most / 2
-    }
 }
 
 impl<B: Bytes> Channel<B> {
-    /// As [`Channel::bring`], of an offer that has just come: what says [`Brought::Soon`] waits for those behind it, until
-    /// [`Channel::bring_together`], which must come before control goes back to the program.
+    /// As [`Channel::bring`], of an offer that has just come: what says [`Brought::Soon`] waits for those behind it, which
+    /// [`Channel::next_for_together`] shows, until [`Channel::bring_together`], which must come before anything else.
     ///
     /// # Errors
     /// As [`Channel::bring`].
     pub fn bring_soon(&mut self, offered: &Offered, into: &B, wanted: usize, token: u32) -> Result<Brought, Fault> {
-        let from = offered.from;
-        let may_wait = match self.together.messages.last() {
-            Some(last) => last.offered.from == from && !self.together.is_full(self.together_most()),
-            None => self.has_next(from),
-        };
-        let row = if may_wait {
+        let has_company = self.has_soon() || self.shows_for_together(offered.from);
+        let row = if has_company {
             self.row(offered, into, wanted)
         } else {
             None
@@ -79,7 +71,6 @@ impl<B: Bytes> Channel<B> {
         let Some((pid, row)) = row else {
             return self.bring(offered, into, wanted, token);
         };
-        self.fetch_next_offer(from);
         self.path = Path::OneCopy;
         self.together.pid = pid;
         self.together.bytes += wanted;
@@ -99,7 +90,7 @@ impl<B: Bytes> Channel<B> {
 
     /// What the kernel would have to copy, and from which process, if it is that and nothing else.
     fn row(&mut self, offered: &Offered, into: &B, len: usize) -> Option<(i32, Row)> {
-        if offered.way != Way::Pull || len == 0 || len > self.together_most() / 2 || self.checked {
+        if !self.may_go_together(offered) || len == 0 {
             return None;
         }
         let (address, local) = (self.address_of(offered)?, into.in_a_row()?);
@@ -110,12 +101,29 @@ impl<B: Bytes> Channel<B> {
         cma::goes_with_others(row).then_some((pid, row))
     }
 
-    /// The descriptor of the offer that the ring stands at, if it is one, is about to be claimed.
-    fn fetch_next_offer(&self, from: u32) {
-        if let Some((_, next)) = self.offered(from)
+    fn may_go_together(&self, offered: &Offered) -> bool {
+        offered.way == Way::Pull && offered.len <= self.together_most() as u64 / 2
+    }
+
+    /// Whether the ring from `from` stands at an offer that may be one more; then its descriptor, which is about to be claimed, is
+    /// fetched.
+    fn shows_for_together(&self, from: u32) -> bool {
+        let next = self.offered(from).filter(|(_, next)| self.may_go_together(next));
+        if let Some((_, next)) = &next
             && let Some(offer) = self.segment.offer(from, next.id.index)
         {
             cpu::own_soon(&raw const *offer);
+        }
+        next.is_some()
+    }
+
+    /// While messages of `from` wait and there is room: the next offer in its ring, which has left that, with its envelope; `None` when
+    /// something else is next.
+    pub fn next_for_together(&mut self, from: u32) -> Option<(u64, Offered)> {
+        let is_full = self.together.messages.len() == ROWS || self.together.bytes > self.together_most() / 2;
+        match self.has_soon() && !is_full && self.shows_for_together(from) {
+            true => self.next_offer(from),
+            false => None,
         }
     }
 
@@ -125,19 +133,12 @@ impl<B: Bytes> Channel<B> {
         !self.together.messages.is_empty()
     }
 
-    /// ... and no more are to join them.
-    pub fn has_enough(&self) -> bool {
-        let last = self.together.messages.last();
-        last.is_some_and(|last| self.together.is_full(self.together_most()) || !self.has_next(last.offered.from))
-    }
-
-    /// Brings what waits. What does not come at once comes as after [`Brought::Later`].
-    ///
-    /// # Errors
-    /// As [`Channel::bring`].
-    pub fn bring_together(&mut self) -> Result<Whole, Fault> {
-        let (mut whole, mut moved) = (Whole::default(), 0);
+    /// Brings what waits: the receives that have it now, and what went wrong with the ring to its sender. What does not come at once
+    /// comes as after [`Brought::Later`].
+    pub fn bring_together(&mut self) -> (Whole, Result<(), Fault>) {
+        let (mut whole, mut outcome, mut moved) = (Whole::default(), Ok(()), 0);
         let mut messages = std::mem::take(&mut self.together.messages);
+        self.together.bytes = 0;
         if let [first, ..] = &messages[..] {
             whole.from = first.offered.from;
             let mut rows = [first.row; ROWS];
@@ -158,21 +159,22 @@ impl<B: Bytes> Channel<B> {
                 Some(others) => {
                     moved = others;
                     self.counters.one_copies += 1;
-                    self.finish_offer(offered.from, offered.id)?;
-                    Brought::Copied
+                    outcome = outcome.and(self.finish_offer(offered.from, offered.id));
+                    Ok(Brought::Copied)
                 }
                 None => {
                     moved = 0;
-                    self.bring_alone(&offered, &into, row.len, token)?
+                    self.bring_alone(&offered, &into, row.len, token)
                 }
             };
-            if brought == Brought::Copied {
+            if brought == Ok(Brought::Copied) {
                 whole.tokens[whole.count] = token;
                 whole.count += 1;
             }
+            outcome = outcome.and(brought.map(drop));
         }
-        (self.together.messages, self.together.bytes) = (messages, 0);
-        Ok(whole)
+        self.together.messages = messages;
+        (whole, outcome)
     }
 }
 
@@ -191,22 +193,20 @@ mod tests {
         assert!(sent.unwrap().is_some());
     }
 
-    /// Takes the offers that have come as posted receives would: message `n` for token `n` goes to `LEN * n` in `target`. How
-    /// each was met.
+    /// Takes the next offer and those that may go with it as posted receives would: message `n` for token `n` goes to `LEN * n` in
+    /// `target`. How each was met.
     fn take_all(receiver: &mut Channel<Plain>, target: &mut [u8]) -> Vec<Brought> {
         let mut all = Vec::new();
-        while let Some(Arrival::Offer { offered, .. }) = receiver.poll(None).unwrap() {
+        let Ok(Some(Arrival::Offer { offered, .. })) = receiver.poll(None) else {
+            panic!("no offer came");
+        };
+        let mut next = Some(offered);
+        while let Some(offered) = next {
             assert!(receiver.claim(&offered));
             let into = Plain(target[LEN * all.len()..].as_mut_ptr(), LEN);
-            let token = all.len() as u32;
-            all.push(
-                receiver
-                    .bring_soon(&offered, &into, LEN.min(offered.len as usize), token)
-                    .unwrap(),
-            );
-            if receiver.has_enough() {
-                break;
-            }
+            let (wanted, token) = (LEN.min(offered.len as usize), all.len() as u32);
+            all.push(receiver.bring_soon(&offered, &into, wanted, token).unwrap());
+            next = receiver.next_for_together(0).map(|(_, offered)| offered);
         }
         all
     }
@@ -229,11 +229,12 @@ mod tests {
         }
         assert_eq!(take_all(&mut receiver, &mut target), [Brought::Soon; 5]);
         assert!(receiver.has_soon() && target == [0; 5 * LEN] && sent(&mut sender).is_empty());
-        let whole = receiver.bring_together().unwrap();
+        let (whole, outcome) = receiver.bring_together();
+        assert_eq!(outcome, Ok(()));
         assert_eq!((whole.from, whole.tokens()), (0, &[0, 1, 2, 3, 4][..]));
         assert!(target == source && !receiver.has_soon() && receiver.counters.one_copies == 5);
         assert_eq!(sent(&mut sender), [0, 1, 2, 3, 4]);
-        assert!(receiver.bring_together().unwrap().tokens().is_empty());
+        assert!(receiver.bring_together().0.tokens().is_empty());
     }
 
     #[test]
@@ -246,7 +247,7 @@ mod tests {
         let most = receiver.together_most();
         let enough = most / 2 / LEN + 1;
         assert_eq!(take_all(&mut receiver, &mut target), vec![Brought::Soon; enough]);
-        receiver.bring_together().unwrap();
+        assert_eq!(receiver.bring_together().0.tokens().len(), enough);
         let (mut sender, mut receiver) = channels();
         (0..20).for_each(|ticket| offer(&mut sender, source.as_mut_ptr(), 64, ticket));
         assert_eq!(take_all(&mut receiver, &mut target), [Brought::Soon; ROWS]);
@@ -268,7 +269,8 @@ mod tests {
         let bad = &mut receiver.together.messages[1];
         assert_eq!(bad.offered.id, id);
         (bad.row.remote, bad.offered.address) = (8, Some(8));
-        let whole = receiver.bring_together().unwrap();
+        let (whole, outcome) = receiver.bring_together();
+        assert_eq!(outcome, Ok(()));
         assert_eq!(whole.tokens(), [0, 2]);
         assert!(target[..LEN] == source[..] && target[2 * LEN..] == source[..]);
         assert_eq!((target[LEN], receiver.counters.streams), (0, 1));

@@ -256,17 +256,6 @@ impl Ways {
         if choice.has(way) { way } else { choice.guess }
     }
 
-    /// `way` is settled for messages of about `len` bytes, and nothing has come.
-    #[cfg(test)]
-    pub fn settle_on(&mut self, len: usize, way: Way) {
-        self.classes.resize(CLASSES, Class::UNUSED);
-        self.classes[class_of(len)] = Class {
-            way,
-            phase: Phase::Settled { left: 1000 },
-            ..Class::UNUSED
-        };
-    }
-
     /// Whether messages of about `len` bytes go by a way that costs less than cells can, where two copies of a byte take so long at
     /// least.
     pub fn beats_cells(&self, len: usize, two_copies: f32) -> bool {
@@ -333,6 +322,24 @@ impl Ways {
         if let Some(class) = self.classes.get_mut(class_of(len)) {
             class.last = Some(cell);
         }
+    }
+
+    /// Whether one more message of `len` bytes goes through cells, as has been settled, without a further question; it is counted then.
+    /// Every eighth is asked about, and all where messages come from there as well.
+    #[inline]
+    pub fn goes_on(&mut self, len: usize) -> bool {
+        let Some(class) = self.classes.get_mut(class_of(len)) else {
+            return false;
+        };
+        let is_settled = class.way == Way::Cells && matches!(class.phase, Phase::Settled { .. }) && !class.cold;
+        let is_alone = class.theirs.is_none() || class.alone > ALONE;
+        let goes_on = is_settled && is_alone && !class.followed && class.count % EPOCH != 0;
+        if goes_on {
+            class.count += 1;
+            class.bytes += len as u64;
+            class.alone = class.alone.saturating_add(1);
+        }
+        goes_on
     }
 
     /// What has been settled for messages of about `len` bytes.

@@ -88,12 +88,6 @@ impl Offer {
         self.leave(usage, OFFERED, TAKEN) || self.leave(usage, OFFERED | MOVED, TAKEN | MOVED)
     }
 
-    /// Receiver of a taken message: it is as before.
-    pub fn put_back(&self, usage: u32) {
-        let moved = self.word.load(Ordering::Relaxed) & MOVED;
-        self.word.store(usage << STATE | moved | OFFERED, Ordering::Release);
-    }
-
     /// Receiver of a taken message: where it lies now, if it has been moved.
     pub fn moved(&self) -> Option<u64> {
         let moved = self.word.load(Ordering::Relaxed) & MOVED != 0;

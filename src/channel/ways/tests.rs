@@ -28,6 +28,18 @@ fn program(
     count
 }
 
+impl Ways {
+    /// `way` is settled for messages of about `len` bytes, and nothing has come.
+    pub fn settle_on(&mut self, len: usize, way: Way) {
+        self.classes.resize(CLASSES, Class::UNUSED);
+        self.classes[class_of(len)] = Class {
+            way,
+            phase: Phase::Settled { left: 1000 },
+            ..Class::UNUSED
+        };
+    }
+}
+
 #[test]
 fn the_cheapest_way_is_found_and_kept() {
     for best in WAYS {
@@ -557,4 +569,27 @@ fn what_has_become_cheaper_is_tried_from_the_way_in_use_on() {
     assert_eq!(ways.settled(len), Some(Way::Cells));
     ways.retry(1 << 14);
     assert_eq!(ways.settled(1 << 14), None, "nothing of that length was sent");
+}
+
+#[test]
+fn what_goes_through_cells_is_asked_about_only_now_and_then() {
+    let len = 20_000;
+    let mut ways = Ways::between(0, 1);
+    let asked = |ways: &mut Ways| (0..64).filter(|_| !ways.goes_on(len)).count();
+    assert_eq!(asked(&mut ways), 64, "nothing is known");
+    ways.settle_on(len, Way::Pull);
+    assert_eq!(asked(&mut ways), 64);
+    ways.settle_on(len, Way::Cells);
+    let class = class_of(len);
+    let mut asked_about = 0;
+    for _ in 0..64 {
+        if !ways.goes_on(len) {
+            asked_about += 1;
+            ways.classes[class].count += 1;
+        }
+    }
+    assert_eq!((asked_about, ways.classes[class].count), (8, 64));
+    assert_eq!(ways.classes[class].bytes, 56 * len as u64);
+    ways.came(len, Way::Cells);
+    assert_eq!(asked(&mut ways), 64, "the other one sends as well");
 }

@@ -165,9 +165,6 @@ pub fn step(hold: &mut Hold, first: Option<u32>) -> Result<bool> {
             }
         }
     }
-    if state.engine.channel.has_soon() {
-        state.bring_together()?;
-    }
     if count >= STEP {
         state.engine.channel.pass_turn();
     }

@@ -260,9 +260,13 @@ unsafe fn recv_awaited(
     let engine = &mut state.engine;
     if let Some((envelope, offered)) = engine.channel.offered(from) {
         let envelope = Envelope(envelope);
-        let usual = engine.notes.is_none() && offered.len <= room as u64 && pattern.matches(envelope);
+        // A profile takes the time of each long message.
+        let usual = engine.notes.is_none() && engine.channel.meter().is_none();
+        if !usual || offered.len > room as u64 || !pattern.matches(envelope) || engine.is_for_posted(envelope) {
+            return None;
+        }
         // SAFETY: the caller's promise.
-        if !usual || engine.is_for_posted(envelope) || !unsafe { engine.channel.take_offered(&offered, address) } {
+        if !unsafe { engine.channel.take_offered(&offered, address, left.is_some()) } {
             return None;
         }
         if let Some(left) = left {
@@ -271,7 +275,6 @@ unsafe fn recv_awaited(
         let queue = engine.unexpected.len();
         // What is wrong with the ring to the sender, if anything, the next message there finds as well.
         let _ = engine.channel.note_arrival(from, true, queue);
-        engine.channel.count_brought(from, envelope.0, offered.len as usize);
         return Some(Status::received(source, envelope.tag(), offered.len as usize));
     }
     let (envelope, asked, data, len) = engine.channel.asked(from)?;

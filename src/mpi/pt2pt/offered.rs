@@ -9,6 +9,7 @@ use crate::channel::packet::Offered;
 use crate::channel::pull::Brought;
 use crate::mpi::error::{Result, fault};
 use crate::mpi::request::{Coming, RequestKey, Stage};
+use crate::mpi::sleep::Awaited;
 use crate::mpi::world::State;
 
 impl State {
@@ -18,9 +19,29 @@ impl State {
         self.engine.channel.note_arrival(from, expected, queue).map_err(fault)
     }
 
-    /// Claims the offer before it takes a posted receive, so that the receive is not taken in vain; and only if there is
-    /// one, so that its sender can withdraw it until then.
+    /// An offer has come, and perhaps others behind it that are copied with it.
     pub(super) fn offer(&mut self, envelope: Envelope, offered: Offered) -> Result<()> {
+        let from = offered.from;
+        let mut waits = self.offer_one(envelope, offered);
+        while let Ok(true) = waits
+            && let Some((envelope, next)) = self.engine.channel.next_for_together(from)
+        {
+            waits = self.offer_one(Envelope(envelope), next);
+        }
+        let mut outcome = waits.map(drop);
+        if self.engine.channel.has_soon() {
+            let (whole, brought) = self.engine.channel.bring_together();
+            for &token in whole.tokens() {
+                outcome = outcome.and(self.whole(from, token));
+            }
+            outcome = outcome.and(brought.map_err(fault));
+        }
+        outcome
+    }
+
+    /// Claims the offer before it takes a posted receive, so that the receive is not taken in vain; and only if there is
+    /// one, so that its sender can withdraw it until then. Who waits for this message alone gets it alone. Whether it waits for others.
+    fn offer_one(&mut self, envelope: Envelope, offered: Offered) -> Result<bool> {
         let wanted = self.engine.posted.wants(envelope);
         let channel = &self.engine.channel;
         if !(if wanted {
@@ -29,44 +50,32 @@ impl State {
             channel.stands(&offered)
         }) {
             self.drop_note(envelope, Which::Latest);
-            return Ok(());
+            return Ok(false);
         }
         self.note_arrival(offered.from, wanted)?;
         match self.engine.posted.take(envelope) {
             Some(key) => {
-                self.bring_by(key, envelope, &offered, true)?;
-                match self.engine.channel.has_enough() {
-                    true => self.bring_together(),
-                    false => Ok(()),
-                }
+                let may_wait = !matches!(self.engine.awaited, Awaited::Request(awaited) if awaited == key);
+                self.bring_by(key, envelope, &offered, may_wait)
             }
             None => {
                 self.engine.unexpected.push(envelope, Stored::Offer(Box::new(offered)));
-                Ok(())
+                Ok(false)
             }
         }
     }
 
-    /// Brings what [`State::offer`] has let wait for more.
-    pub(super) fn bring_together(&mut self) -> Result<()> {
-        let whole = self.engine.channel.bring_together().map_err(fault)?;
-        whole
-            .tokens()
-            .iter()
-            .try_for_each(|&token| self.whole(whole.from, token))
-    }
-
     /// Brings a claimed offer into the receive's buffer.
     pub(super) fn bring(&mut self, key: RequestKey, envelope: Envelope, offered: &Offered) -> Result<()> {
-        self.bring_by(key, envelope, offered, false)
+        self.bring_by(key, envelope, offered, false).map(drop)
     }
 
-    /// The same; or it may wait for those behind it.
-    fn bring_by(&mut self, key: RequestKey, envelope: Envelope, offered: &Offered, may_wait: bool) -> Result<()> {
+    /// The same, or lets it wait for others: whether it has.
+    fn bring_by(&mut self, key: RequestKey, envelope: Envelope, offered: &Offered, may_wait: bool) -> Result<bool> {
         self.tell_awake();
         self.take_note(key, envelope);
         let Some(receive) = self.receive(key) else {
-            return Ok(());
+            return Ok(false);
         };
         let (buffer, len) = (receive.buffer.clone(), offered.len as usize);
         let wanted = len.min(buffer.len());
@@ -91,7 +100,7 @@ impl State {
             let error = error.or(self.mismatch(key, envelope));
             self.complete(key, status, error);
         }
-        Ok(())
+        Ok(brought == Brought::Soon)
     }
 
     /// The offer that the receive `token` has taken lies in its buffer.

@@ -1,5 +1,6 @@
-/* Claim: Messages of windows arrive whole and where they belong, whatever their lengths, in whichever order their receives are posted,
- * if some receives have too little room, some come late, and some are blocking; a sender may overwrite what it has sent. */
+/* Claim: Messages that wait for their receivers arrive whole and where they belong, in windows and one after the other, whatever their
+ * lengths, in whichever order their receives are posted, if some receives have too little room, some come late, and some are
+ * blocking; those that match one receive come in the order they were sent; a sender may overwrite what it has sent. */
 #include "check.h"
 
 enum { WINDOW = 40, LONGEST = 150000, TURNS = 12 };
@@ -22,6 +23,56 @@ static void has_come(int from, int turn, int i, int code, const MPI_Status *stat
     CHECK(first_difference(in[i], room, seed_of(from, turn, i)) < 0, "turn %d, message %d, byte %ld", turn, i,
           (long)first_difference(in[i], room, seed_of(from, turn, i)));
     CHECK(in[i][room] == 0xaa, "turn %d, message %d wrote behind its room", turn, i);
+}
+
+/* Blocking sends of one tag: the first and the fourth have receives before; others are received by tag or not; every fifth is short,
+ * comes when another tag is wanted, and stays; a late receiver finds some kept by their sender. */
+static void in_order(int peer, int sends)
+{
+    for (int turn = 0; turn < TURNS; turn++) {
+        MPI_Request first, fourth;
+        MPI_Status status;
+        if (!sends) {
+            for (int i = 0; i < WINDOW; i++)
+                memset(in[i], 0xaa, LONGEST + 1);
+            OK(MPI_Irecv(in[0], LONGEST, MPI_BYTE, peer, 7, MPI_COMM_WORLD, &first));
+            OK(MPI_Irecv(in[3], LONGEST, MPI_BYTE, peer, 8, MPI_COMM_WORLD, &fourth));
+        }
+        OK(MPI_Sendrecv(NULL, 0, MPI_BYTE, peer, 99, NULL, 0, MPI_BYTE, peer, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        if (!sends && turn % 3 == 2)
+            usleep(3000);
+        for (int i = 0; i < WINDOW; i++) {
+            int length = i % 5 == 4 ? 100 : length_of(turn, i), tag = i == 3 ? 8 : i % 5 == 4 ? 9 : 7, count;
+            if (sends) {
+                fill(out[0], length, seed_of(my_rank, turn, i));
+                OK(MPI_Send(out[0], length, MPI_BYTE, peer, tag, MPI_COMM_WORLD));
+                memset(out[0], 0xee, length);
+                continue;
+            }
+            if (i % 5 == 4) /* the next one is wanted first */
+                continue;
+            if (i == 0)
+                OK(MPI_Wait(&first, &status));
+            else if (i == 3)
+                OK(MPI_Wait(&fourth, &status));
+            else
+                OK(MPI_Recv(in[i], LONGEST, MPI_BYTE, i % 2 ? peer : MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &status));
+            for (int n = i; n >= i - 1; n--) {
+                if (n < i) {
+                    if (n < 0 || n % 5 != 4)
+                        break;
+                    OK(MPI_Recv(in[n], LONGEST, MPI_BYTE, peer, MPI_ANY_TAG, MPI_COMM_WORLD, &status));
+                    length = 100;
+                }
+                OK(MPI_Get_count(&status, MPI_BYTE, &count));
+                CHECK(count == length && status.MPI_TAG == (n == 3 ? 8 : n % 5 == 4 ? 9 : 7), "turn %d, message %d: %d bytes, tag %d",
+                      turn, n, count, status.MPI_TAG);
+                CHECK(first_difference(in[n], length, seed_of(peer, turn, n)) < 0 && in[n][length] == 0xaa, "turn %d, message %d", turn, n);
+            }
+        }
+        if (!sends && WINDOW % 5 == 0) /* the last one */
+            OK(MPI_Recv(in[WINDOW - 1], LONGEST, MPI_BYTE, peer, 9, MPI_COMM_WORLD, &status));
+    }
 }
 
 int main(int argc, char **argv)
@@ -64,5 +115,7 @@ int main(int argc, char **argv)
             memset(out[i], 0xee, length_of(turn, i));
         }
     }
+    for (int times = 0; times < 2 && (my_rank ^ 1) < n_ranks; times++)
+        in_order(my_rank ^ 1, my_rank % 2 == times);
     return finish();
 }
