@@ -44,7 +44,7 @@ pub const CELLS_PER_RECORD: usize = 16;
 /// Most bytes of an Ask that lie in its slot, behind the first word.
 pub const ASK_INLINE: usize = INLINE - 8;
 
-/// Bit of an offer whose message cannot be taken back.
+/// Bit of an offer whose message the program cannot cancel.
 const FIRM: u8 = 8;
 
 /// Kind numbers; 0 is no record.
@@ -111,7 +111,7 @@ pub struct Offered {
     pub address: Option<u64>,
     /// How the sender wants them to travel.
     pub way: Way,
-    /// The program cannot take it back.
+    /// The program cannot cancel it.
     pub is_firm: bool,
 }
 
