@@ -25,8 +25,19 @@ static void has_come(int from, int turn, int i, int code, const MPI_Status *stat
     CHECK(in[i][room] == 0xaa, "turn %d, message %d wrote behind its room", turn, i);
 }
 
-/* Blocking sends of one tag: the first and the fourth have receives before; others are received by tag or not; every fifth is short,
- * comes when another tag is wanted, and stays; a late receiver finds some kept by their sender. */
+/* Every fifth message is short: it comes when the next one is wanted, and stays. */
+static int is_short(int i) { return i % 5 == 4; }
+static int tag_of(int i) { return i == 3 ? 8 : is_short(i) ? 9 : 7; }
+
+static void comes_next(int from, int turn, int i, const MPI_Status *status)
+{
+    int count, length = is_short(i) ? 100 : length_of(turn, i);
+    OK(MPI_Get_count(status, MPI_BYTE, &count));
+    CHECK(count == length && status->MPI_TAG == tag_of(i), "turn %d, message %d: %d bytes, tag %d", turn, i, count, status->MPI_TAG);
+    CHECK(first_difference(in[i], length, seed_of(from, turn, i)) < 0 && in[i][length] == 0xaa, "turn %d, message %d", turn, i);
+}
+
+/* Blocking sends: the first and the fourth have receives before; a late receiver finds some kept by their sender. */
 static void in_order(int peer, int sends)
 {
     for (int turn = 0; turn < TURNS; turn++) {
@@ -39,39 +50,27 @@ static void in_order(int peer, int sends)
             OK(MPI_Irecv(in[3], LONGEST, MPI_BYTE, peer, 8, MPI_COMM_WORLD, &fourth));
         }
         OK(MPI_Sendrecv(NULL, 0, MPI_BYTE, peer, 99, NULL, 0, MPI_BYTE, peer, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        for (int i = 0; sends && i < WINDOW; i++) {
+            int length = is_short(i) ? 100 : length_of(turn, i);
+            fill(out[0], length, seed_of(my_rank, turn, i));
+            OK(MPI_Send(out[0], length, MPI_BYTE, peer, tag_of(i), MPI_COMM_WORLD));
+            memset(out[0], 0xee, length);
+        }
         if (!sends && turn % 3 == 2)
             usleep(3000);
-        for (int i = 0; i < WINDOW; i++) {
-            int length = i % 5 == 4 ? 100 : length_of(turn, i), tag = i == 3 ? 8 : i % 5 == 4 ? 9 : 7, count;
-            if (sends) {
-                fill(out[0], length, seed_of(my_rank, turn, i));
-                OK(MPI_Send(out[0], length, MPI_BYTE, peer, tag, MPI_COMM_WORLD));
-                memset(out[0], 0xee, length);
-                continue;
+        for (int i = 0; !sends && i <= WINDOW; i++) {
+            if (i < WINDOW && !is_short(i)) {
+                if (i == 0 || i == 3)
+                    OK(MPI_Wait(i == 0 ? &first : &fourth, &status));
+                else
+                    OK(MPI_Recv(in[i], LONGEST, MPI_BYTE, i % 2 ? peer : MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &status));
+                comes_next(peer, turn, i, &status);
             }
-            if (i % 5 == 4) /* the next one is wanted first */
-                continue;
-            if (i == 0)
-                OK(MPI_Wait(&first, &status));
-            else if (i == 3)
-                OK(MPI_Wait(&fourth, &status));
-            else
-                OK(MPI_Recv(in[i], LONGEST, MPI_BYTE, i % 2 ? peer : MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &status));
-            for (int n = i; n >= i - 1; n--) {
-                if (n < i) {
-                    if (n < 0 || n % 5 != 4)
-                        break;
-                    OK(MPI_Recv(in[n], LONGEST, MPI_BYTE, peer, MPI_ANY_TAG, MPI_COMM_WORLD, &status));
-                    length = 100;
-                }
-                OK(MPI_Get_count(&status, MPI_BYTE, &count));
-                CHECK(count == length && status.MPI_TAG == (n == 3 ? 8 : n % 5 == 4 ? 9 : 7), "turn %d, message %d: %d bytes, tag %d",
-                      turn, n, count, status.MPI_TAG);
-                CHECK(first_difference(in[n], length, seed_of(peer, turn, n)) < 0 && in[n][length] == 0xaa, "turn %d, message %d", turn, n);
+            if (i > 0 && is_short(i - 1)) {
+                OK(MPI_Recv(in[i - 1], LONGEST, MPI_BYTE, peer, MPI_ANY_TAG, MPI_COMM_WORLD, &status));
+                comes_next(peer, turn, i - 1, &status);
             }
         }
-        if (!sends && WINDOW % 5 == 0) /* the last one */
-            OK(MPI_Recv(in[WINDOW - 1], LONGEST, MPI_BYTE, peer, 9, MPI_COMM_WORLD, &status));
     }
 }
 

@@ -492,8 +492,7 @@ impl<B: Bytes> Channel<B> {
                 }
                 kind::OFFER => {
                     let offered = packet::read_offer(ring, header, from).map_err(fault)?;
-                    self.step(from, 0);
-                    self.ways[from as usize].came(offered.len as usize, offered.way);
+                    self.leave_offer(&offered);
                     Arrival::Offer { envelope, offered }
                 }
                 kind::ASK => {

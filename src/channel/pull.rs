@@ -135,17 +135,14 @@ impl<B: Bytes> Channel<B> {
         // What is wrong with the ring to the sender, if anything, the next message there finds as well.
         let _ = self.finish_offer(from, id);
         self.counters.one_copies += 1;
-        self.ways[from as usize].came(len, offered.way);
-        self.step(from, 0);
+        self.leave_offer(offered);
         true
     }
 
-    /// As [`Channel::offered`], and leaves the slot.
-    pub(super) fn next_offer(&mut self, from: u32) -> Option<(u64, Offered)> {
-        let (envelope, offered) = self.offered(from)?;
-        self.step(from, 0);
-        self.ways[from as usize].came(offered.len as usize, offered.way);
-        Some((envelope, offered))
+    /// Leaves the slot that `offered` has been read from: who sends there as well learns with it.
+    pub(super) fn leave_offer(&mut self, offered: &Offered) {
+        self.step(offered.from, 0);
+        self.ways[offered.from as usize].came(offered.len as usize, offered.way);
     }
 
     fn pull(&mut self, offered: &Offered, into: &B, wanted: usize) -> bool {

@@ -62,7 +62,7 @@ impl<B: Bytes> Channel<B> {
     /// # Errors
     /// As [`Channel::bring`].
     pub fn bring_soon(&mut self, offered: &Offered, into: &B, wanted: usize, token: u32) -> Result<Brought, Fault> {
-        let has_company = self.has_soon() || self.shows_for_together(offered.from);
+        let has_company = self.has_soon() || self.company(offered.from).is_some();
         let row = if has_company {
             self.row(offered, into, wanted)
         } else {
@@ -105,26 +105,26 @@ impl<B: Bytes> Channel<B> {
         offered.way == Way::Pull && offered.len <= self.together_most() as u64 / 2
     }
 
-    /// Whether the ring from `from` stands at an offer that may be one more; then its descriptor, which is about to be claimed, is
-    /// fetched.
-    fn shows_for_together(&self, from: u32) -> bool {
-        let next = self.offered(from).filter(|(_, next)| self.may_go_together(next));
-        if let Some((_, next)) = &next
-            && let Some(offer) = self.segment.offer(from, next.id.index)
-        {
+    /// The offer that the ring from `from` stands at, with its envelope, if it may be one more; its descriptor, which is about to be
+    /// claimed, is fetched.
+    fn company(&self, from: u32) -> Option<(u64, Offered)> {
+        let next = self.offered(from).filter(|(_, next)| self.may_go_together(next))?;
+        if let Some(offer) = self.segment.offer(from, next.1.id.index) {
             cpu::own_soon(&raw const *offer);
         }
-        next.is_some()
+        Some(next)
     }
 
     /// While messages of `from` wait and there is room: the next offer in its ring, which has left that, with its envelope; `None` when
     /// something else is next.
     pub fn next_for_together(&mut self, from: u32) -> Option<(u64, Offered)> {
         let is_full = self.together.messages.len() == ROWS || self.together.bytes > self.together_most() / 2;
-        match self.has_soon() && !is_full && self.shows_for_together(from) {
-            true => self.next_offer(from),
-            false => None,
+        if !self.has_soon() || is_full {
+            return None;
         }
+        let next = self.company(from)?;
+        self.leave_offer(&next.1);
+        Some(next)
     }
 
     /// Whether messages wait for [`Channel::bring_together`].
@@ -184,7 +184,6 @@ mod tests {
     use super::super::outgoing::Terms;
     use super::super::{Arrival, Ticket};
     use super::*;
-    use crate::sys::cma;
 
     const LEN: usize = 20_000;
 
@@ -308,11 +307,5 @@ mod tests {
             );
             assert!(matches!(receiver.poll(None), Ok(Some(Arrival::Offer { .. }))));
         }
-        let row = |len| cma::Row {
-            remote: 4096,
-            local: std::ptr::null_mut(),
-            len,
-        };
-        assert!(cma::goes_with_others(row(most)) && !cma::goes_with_others(row(usize::MAX)));
     }
 }

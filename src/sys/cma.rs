@@ -338,6 +338,25 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_copied_in_order_as_far_as_they_are_mapped() {
+        let here = std::process::id() as i32;
+        let (from, mut to) = (vec![7u8; 300], vec![0u8; 300]);
+        let mut row = |remote: u64, at: usize| Row {
+            remote,
+            local: to[at..].as_mut_ptr(),
+            len: 100,
+        };
+        let start = from.as_ptr() as u64;
+        let rows = [row(start, 200), row(start + 100, 0), row(8, 100)];
+        // SAFETY: each row is this test's own, 100 bytes of `to`.
+        assert_eq!(unsafe { read_rows(here, &rows) }, 200);
+        assert!(to[..100] == from[..100] && to[100..200] == [0; 100] && to[200..] == from[200..]);
+        assert!(goes_with_others(rows[0]));
+        let len = usize::MAX;
+        assert!(!goes_with_others(Row { len, ..rows[0] }));
+    }
+
+    #[test]
     fn the_pace_of_copies_is_a_bound_below_the_times_of_copies() {
         let pace = pace();
         let (from, mut to) = (vec![7u8; 1 << 20], vec![0u8; 1 << 20]);

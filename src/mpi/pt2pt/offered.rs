@@ -96,9 +96,7 @@ impl State {
         let brought = brought.map_err(fault)?;
         channel.count_brought(offered.from, envelope.0, wanted);
         if brought == Brought::Copied {
-            let (status, error) = received(envelope, len, &buffer);
-            let error = error.or(self.mismatch(key, envelope));
-            self.complete(key, status, error);
+            self.whole(offered.from, key)?;
         }
         Ok(brought == Brought::Soon)
     }
