@@ -44,8 +44,6 @@ int main(int argc, char **argv)
     REFUSED(MPIX_Recv_enqueue_c, (NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, NULL));
     REFUSED(MPIX_Send_enqueue, (NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD));
     REFUSED(MPIX_Send_enqueue_c, (NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD));
-    REFUSED(MPIX_Start_progress_thread, (0));
-    REFUSED(MPIX_Stop_progress_thread, (0));
     REFUSED(MPIX_Stream_comm_create, (MPI_COMM_WORLD, 0, NULL));
     REFUSED(MPIX_Stream_comm_create_multiplex, (MPI_COMM_WORLD, 0, NULL, NULL));
     REFUSED(MPIX_Stream_create, (0, NULL));
@@ -54,7 +52,6 @@ int main(int argc, char **argv)
     REFUSED(MPIX_Stream_irecv_c, (NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, 0, 0, NULL));
     REFUSED(MPIX_Stream_isend, (NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, 0, 0, NULL));
     REFUSED(MPIX_Stream_isend_c, (NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, 0, 0, NULL));
-    REFUSED(MPIX_Stream_progress, (0));
     REFUSED(MPIX_Stream_recv, (NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, 0, 0, NULL));
     REFUSED(MPIX_Stream_recv_c, (NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, 0, 0, NULL));
     REFUSED(MPIX_Stream_send, (NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, 0, 0));

@@ -7,6 +7,7 @@
 
 use super::constants::*;
 use super::edge::*;
+use super::progress;
 use super::request::key_of;
 use super::types::*;
 use crate::fail;
@@ -283,14 +284,6 @@ fn task(poll_fn: MPIX_Async_poll_function, extra_state: *mut c_void) -> Result<H
     })))
 }
 
-/// Only the null stream has tasks: streams are not written yet.
-fn check_stream(stream: MPIX_Stream) -> Result<()> {
-    match stream {
-        MPIX_STREAM_NULL => Ok(()),
-        _ => fail!(Arg, "{stream:#x} is not the handle of a stream"),
-    }
-}
-
 /// Has `poll_fn` called whenever MPI makes progress, until it returns MPIX_ASYNC_DONE. MPICH's extension.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
@@ -300,7 +293,7 @@ pub unsafe extern "C" fn MPIX_Async_start(
     stream: MPIX_Stream,
 ) -> c_int {
     on_world("MPIX_Async_start", |hold| {
-        check_stream(stream)?;
+        progress::check(stream)?;
         hold.hooks.push(task(poll_fn, extra_state)?);
         Ok(())
     })
@@ -316,7 +309,7 @@ pub unsafe extern "C" fn MPIX_Async_spawn(
     stream: MPIX_Stream,
 ) -> c_int {
     on_world("MPIX_Async_spawn", |_| {
-        check_stream(stream)?;
+        progress::check(stream)?;
         if async_thing.is_null() {
             fail!(Arg, "async_thing is a null pointer");
         }

@@ -11,6 +11,7 @@ use super::edge::*;
 use super::errhandler::report;
 use super::fortran;
 use super::info::hints;
+use super::progress;
 use super::timing;
 use super::tool_pvars;
 use super::types::*;
@@ -80,6 +81,7 @@ fn open(name: &'static str, multiple: bool) -> &'static World {
     if let Some(world) = reset_world() {
         live(&world.hold(), Life::Attached);
         timing::stage(&world.hold(), Stage::Running);
+        progress::begin_if_asked(world);
         return world;
     }
     let world = join(multiple).unwrap_or_else(|sentence| {
@@ -99,6 +101,7 @@ fn open(name: &'static str, multiple: bool) -> &'static World {
     }
     timing::ready(&hold, timing::number(name));
     drop(hold);
+    progress::begin_if_asked(world);
     world
 }
 
@@ -116,6 +119,7 @@ fn close(name: &'static str, users: &Users) -> c_int {
     if users.program || users.sessions > 0 {
         return MPI_SUCCESS;
     }
+    progress::end();
     let code = on_world(name, |hold| {
         hold.wait_until(None, |hold| {
             let channel = &mut hold.engine.channel;
@@ -192,6 +196,7 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
         tell_slips();
     }
     let (debug, errors_return) = (settings.debug, settings.errors_return > 0);
+    let threads = multiple || settings.async_progress > 0;
     if settings.backtrace > 0 {
         crash::report(&format!("rank {rank}"));
     }
@@ -215,7 +220,7 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     if errors_return {
         state.world.errhandler.replace(Errhandler::Return);
     }
-    if let Err(sentence) = timing::profile(&mut state, &segment, multiple, began) {
+    if let Err(sentence) = timing::profile(&mut state, &segment, threads, began) {
         report(&format!("nearmpi: {sentence}"));
     }
     state.share_heap();

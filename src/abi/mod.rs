@@ -45,6 +45,7 @@ pub mod op;
 pub mod packing;
 pub mod partitioned;
 pub mod probe;
+pub mod progress;
 pub mod pt2pt;
 pub mod recv;
 pub mod request;

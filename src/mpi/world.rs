@@ -5,6 +5,8 @@
 //! The root of everything a rank knows, the gate its threads pass one at a time, and how they wait.
 #![allow(unsafe_code)]
 
+mod helper;
+
 use super::alloc::Lent;
 use super::attr::Keyvals;
 use super::coll::board::desk::Desk;
@@ -14,7 +16,7 @@ use super::comm::Comm;
 use super::comm::dynamic::{Port, Withdrawn};
 use super::context::{self, Context};
 use super::datatype::Datatypes;
-use super::error::Result;
+use super::error::{Error, Result};
 use super::failure;
 use super::group::Group;
 use super::hooks::{self, Hook};
@@ -52,6 +54,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// One rank's MPI: its state behind the gate of `MPI_THREAD_MULTIPLE`.
 pub struct World {
     gate: Option<Gate>,
+    /// Whether threads of the program may call at the same time.
+    multiple: bool,
     hog: Arc<Hog>,
     /// Threads that wait while another one polls nap on this word.
     nap: AtomicU32,
@@ -130,6 +134,8 @@ pub struct State {
     pub ports: Vec<Port>,
     /// Connections that this process has given up.
     pub withdrawn: Vec<Withdrawn>,
+    /// What has ended the helper ([`World::look_after`]), for the program's next call that makes progress.
+    pub trouble: Option<Error>,
     /// Called after each nap in which nothing came, with the state released: ends a process that
     /// nobody else would end.
     pub vigil: fn(),
@@ -222,6 +228,7 @@ impl State {
             parent: None,
             ports: Vec::new(),
             withdrawn: Vec::new(),
+            trouble: None,
             vigil: || (),
         }
     }
@@ -236,17 +243,18 @@ impl State {
 }
 
 impl World {
-    /// A world of `state`; `multiple` makes it safe for threads that call at the same time.
+    /// A world of `state`; `multiple` makes it safe for threads of the program that call at the same time.
     pub fn new(state: State, multiple: bool) -> World {
         let segment = state.engine.channel.segment().clone();
         let settings = state.engine.channel.settings();
         let hog = Arc::new(Hog::new(settings.away_max));
         SPARE.keep_at_most(settings.spare_max as usize);
         World {
-            gate: multiple.then(|| match settings.gate_bias {
+            gate: (multiple || settings.async_progress != 0).then(|| match settings.gate_bias {
                 0 => Gate::new(hog.clone()),
                 _ => Gate::owned(hog.clone()),
             }),
+            multiple,
             hog,
             nap: AtomicU32::new(0),
             asleep: AtomicU32::new(0),
@@ -275,18 +283,18 @@ impl World {
         Calling { world: self, former }
     }
 
-    /// Whether threads may call at the same time.
+    /// Whether threads of the program may call at the same time.
     pub fn is_multiple(&self) -> bool {
-        self.gate.is_some()
+        self.multiple
     }
 
-    /// Enters, unless threads may call at the same time; there is nothing to do when the result is dropped.
+    /// Enters, unless threads may come at the same time; there is nothing to do when the result is dropped.
     #[inline(always)]
     pub fn hold_alone(&self) -> Option<ManuallyDrop<Hold<'_>>> {
         self.gate.is_none().then(|| ManuallyDrop::new(Hold { world: self }))
     }
 
-    /// Enters; waits for other threads under `MPI_THREAD_MULTIPLE`.
+    /// Enters; waits for other threads, if there may be some.
     #[inline(always)]
     pub fn hold(&self) -> Hold<'_> {
         if let Some(gate) = &self.gate {
@@ -297,9 +305,9 @@ impl World {
 }
 
 impl Hold<'_> {
-    /// Whether other threads may be in MPI at the same time.
+    /// Whether other threads of the program may be in MPI at the same time.
     pub fn has_threads(&self) -> bool {
-        self.world.gate.is_some()
+        self.world.multiple
     }
 
     /// Runs `outside` with the state released: user call-backs may call MPI again, other threads may enter.
@@ -475,6 +483,9 @@ impl Hold<'_> {
         }
         if !self.desk.started.is_empty() {
             moved |= started::look(self);
+        }
+        if let Some(error) = self.trouble.take() {
+            return Err(error);
         }
         if moved {
             self.tell_awake();

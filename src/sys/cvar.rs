@@ -156,6 +156,10 @@ cvars! {
         "1: with MPI_THREAD_MULTIPLE the thread that initialized MPI passes without atomic instructions until another one calls MPI; 0: all threads pass alike";
     nap_yields "NAP_YIELDS" 200 0..=1000000000
         "yields before a thread sleeps that waits while another thread of its rank polls for it; 0: it sleeps at once";
+    async_progress "ASYNC_PROGRESS" 0 0..=1
+        "1: a thread of the library makes progress while the program computes, so that long messages, nonblocking collectives and access to windows go on; each call passes a lock then; MPICH_ASYNC_PROGRESS, MPIR_CVAR_ASYNC_PROGRESS and I_MPI_ASYNC_PROGRESS ask for it too; 0: progress is made in calls of MPI only";
+    async_nap "ASYNC_NAP" 50 1..=1000000
+        "microseconds that this thread sleeps between two looks in vain while something is under way, else up to ten times as long";
     yields "YIELDS" 200 0..=1000000000
         "yields before a waiting rank sleeps";
     away_max "AWAY_MAX" 1000 0..=1000000000
@@ -226,6 +230,20 @@ const OTHERS: [&str; 6] = [
     "NEARMPI_SHARED_HEAP",
 ];
 
+/// What other MPIs call `NEARMPI_ASYNC_PROGRESS`, and the words that they take for 1.
+const ASYNC_PROGRESS: [&str; 3] = [
+    "MPICH_ASYNC_PROGRESS",
+    "MPIR_CVAR_ASYNC_PROGRESS",
+    "I_MPI_ASYNC_PROGRESS",
+];
+const YES: [&str; 5] = ["1", "yes", "true", "on", "enable"];
+
+/// The value of a variable that programs of other MPIs are given by another name; what is no yes there is none here.
+fn given_elsewhere(name: &str, lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let asks = |name| lookup(name).is_some_and(|text| YES.contains(&text.trim().to_lowercase().as_str()));
+    (name == "NEARMPI_ASYNC_PROGRESS" && ASYNC_PROGRESS.into_iter().any(asks)).then(|| "1".into())
+}
+
 /// The name of `known` that looks most like `name`, if one does: few letters must be changed, added, removed or swapped
 /// with their neighbour.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
@@ -267,7 +285,11 @@ impl Settings {
         if secure() {
             return Settings::read(|_| None);
         }
-        let given = |name: &str| std::env::var(name).ok();
+        let given = |name: &str| {
+            std::env::var(name)
+                .ok()
+                .or_else(|| given_elsewhere(name, |name| std::env::var(name).ok()))
+        };
         let folder = tuned::folder(|name| std::env::var_os(name));
         let kept = folder.filter(|_| given("NEARMPI_TUNED").as_deref() != Some("0"));
         Settings::read_over(given, &kept.map(|folder| tuned::read(&folder)).unwrap_or_default())
@@ -352,6 +374,20 @@ mod tests {
     fn a_setting_comes_from_the_environment_or_the_table() {
         let settings = Settings::read(|name| (name == "NEARMPI_SPIN").then(|| "7".into())).unwrap();
         assert_eq!((settings.spin, settings.yields), (7, 200));
+    }
+
+    #[test]
+    fn a_progress_thread_is_asked_for_by_the_names_of_other_mpis() {
+        let asked = |name: &'static str, text: &'static str| {
+            given_elsewhere("NEARMPI_ASYNC_PROGRESS", |asked| (asked == name).then(|| text.into()))
+        };
+        for name in ASYNC_PROGRESS {
+            assert_eq!(asked(name, "1").as_deref(), Some("1"));
+            assert_eq!(asked(name, "Yes").as_deref(), Some("1"));
+            assert_eq!(asked(name, "0"), None);
+        }
+        assert_eq!(asked("NEARMPI_SPIN", "1"), None);
+        assert_eq!(given_elsewhere("NEARMPI_SPIN", |_| Some("1".into())), None);
     }
 
     #[test]

@@ -106,6 +106,12 @@ impl Gate {
             .is_ok()
     }
 
+    /// Enters if nobody is in, nobody waits, and there is no owner.
+    pub fn enters_at_once(&self) -> bool {
+        let is_shared = self.bias.load(Ordering::Acquire) == SHARED;
+        is_shared && self.waiting.load(Ordering::Relaxed) == 0 && self.try_enter()
+    }
+
     /// Lets others in.
     #[inline]
     pub fn leave(&self) {

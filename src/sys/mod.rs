@@ -20,5 +20,6 @@ pub mod pages;
 pub mod process;
 pub mod selection;
 pub mod spare;
+pub mod thread;
 pub mod topology;
 pub mod tuned;

@@ -104,10 +104,8 @@ impl Stall {
         }
         let ranks: Vec<u32> = (0..segment.known()).filter(|&rank| takes_part(rank)).collect();
         let accounts: Option<Vec<Account>> = ranks.iter().map(|&r| segment.rank(r).waiting.read()).collect();
-        let Some(accounts) = accounts.filter(|accounts| !accounts.is_empty()) else {
-            self.since = None;
-            return None;
-        };
+        // Who looks around between two naps is not asleep for a moment, and sleeps on in the same turn; who was awake, in another.
+        let accounts = accounts.filter(|accounts| !accounts.is_empty())?;
         let turns: Vec<u32> = accounts.iter().map(|account| account.turn).collect();
         if self.since.is_none() || turns != self.turns {
             (self.turns, self.since) = (turns, Some(now));
@@ -182,6 +180,13 @@ mod tests {
         block.waiting.fall_asleep(&asleep);
         block.bell.announce(|| ());
         assert!(look(&segment).is_none() && look(&segment).is_none());
+        std::thread::sleep(Duration::from_millis(1100));
+        block.waiting.stir();
+        assert!(look(&segment).is_none(), "it looks around");
+        block.waiting.settle();
+        block.waiting.wake();
+        block.waiting.fall_asleep(&asleep);
+        assert!(look(&segment).is_none(), "it was awake: the time begins anew");
         std::thread::sleep(Duration::from_millis(1100));
         block.bell.awake();
         assert!(look(&segment).is_none(), "a message is on its way");

@@ -7,9 +7,11 @@ use mpi::shm::segment::{Life, Segment};
 use mpi::shm::waiting::{Account, Item, Near};
 use mpi::sys::clock;
 use mpi::sys::process::exists;
+use mpi::sys::thread;
 use std::collections::HashMap;
 use std::fs;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Names of the functions of MPI, by number.
@@ -242,14 +244,14 @@ pub fn is_gone(pid: u32) -> bool {
     pid != 0 && has_ended()
 }
 
-/// Whether a rank's process `pid` has one thread. Its number may be that of another namespace: whoever has it here must use a job's memory.
+/// Whether a rank's process `pid` has one thread, beside the library's own. Its number may be that of another namespace: whoever has it
+/// here must use a job's memory.
 pub fn is_alone(pid: u32) -> bool {
-    let read = |file| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    let has_one = read("status")
-        .lines()
-        .filter_map(|line| line.strip_prefix("Threads:"))
-        .any(|count| count.trim() == "1");
-    has_one && read("maps").contains("/memfd:nearmpi (deleted)")
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let tasks = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+    let of_program = tasks.filter(|task| read(task.path().join("comm")).trim_end() != thread::PROGRESS);
+    of_program.take(2).count() == 1 && read(process.join("maps")).contains("/memfd:nearmpi (deleted)")
 }
 
 #[cfg(test)]

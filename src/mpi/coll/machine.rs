@@ -62,7 +62,6 @@ pub struct Schedules {
 
 impl Schedules {
     /// Whether no operation is under way, those included whose requests are freed.
-    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
     }

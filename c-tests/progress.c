@@ -1,0 +1,177 @@
+/* What a rank has begun goes on while it does not call MPI, if NEARMPI_ASYNC_PROGRESS is 1: receives of long messages, nonblocking
+ * collectives, access to its window by others. Without arguments. Elsewhere nothing moves then; but a program with MPI_THREAD_MULTIPLE
+ * can have such a thread for a while (MPIX_Start_progress_thread; argument `for-a-while`), and one without is told what it needs
+ * (`single`). The thread takes none of the program's signals, does not change the level of thread support, and is gone
+ * after MPI_Finalize. */
+#include "check.h"
+#include <dirent.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+enum { LENGTH = 8 << 20, COUNT = 1 << 19 };
+
+static unsigned char bytes[LENGTH];
+static double numbers[COUNT], sums[COUNT];
+
+static void compute(void)
+{
+    struct timespec left = {0, 500000000};
+    while (nanosleep(&left, &left) != 0)
+        ;
+}
+
+static int threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int count = -2; /* . and .. */
+    CHECK(tasks != NULL, "no /proc");
+    while (readdir(tasks) != NULL)
+        count++;
+    closedir(tasks);
+    return count;
+}
+
+/* `spent` seconds of the other rank, while this one did not call MPI for half a second. */
+static void judge(const char *what, double spent, int moves)
+{
+    CHECK(moves ? spent < 0.35 : spent > 0.45, "%s: %f s", what, spent);
+}
+
+/* A message, synchronous or longer than what is kept for a late receiver. */
+static void message(int moves)
+{
+    for (int synchronous = 0; synchronous <= 1; synchronous++) {
+        int length = synchronous ? 100000 : LENGTH;
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        if (my_rank == 0) {
+            fill(bytes, length, 7);
+            OK(MPI_Barrier(MPI_COMM_WORLD));
+            double from = MPI_Wtime();
+            OK((synchronous ? MPI_Ssend : MPI_Send)(bytes, length, MPI_BYTE, 1, 5, MPI_COMM_WORLD));
+            judge("message", MPI_Wtime() - from, moves);
+        } else {
+            MPI_Request request;
+            MPI_Status status;
+            OK(MPI_Irecv(bytes, length, MPI_BYTE, 0, 5, MPI_COMM_WORLD, &request));
+            OK(MPI_Barrier(MPI_COMM_WORLD));
+            compute();
+            OK(MPI_Wait(&request, &status));
+            CHECK_STATUS(status, 0, 5, MPI_BYTE, length);
+            CHECK_BYTES(bytes, length, 7);
+        }
+    }
+}
+
+/* An allreduce that goes by messages and one that goes by boards; an operation of the program runs in whatever thread moves it. */
+static void add(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    for (int i = 0; i < *count; i++)
+        ((double *)inout)[i] += ((double *)in)[i];
+}
+
+static void collective(int moves)
+{
+    MPI_Op sum;
+    OK(MPI_Op_create(add, 1, &sum));
+    for (int turn = 0; turn < 4; turn++) {
+        int count = turn % 2 ? COUNT : 100;
+        MPI_Request request;
+        for (int i = 0; i < count; i++)
+            numbers[i] = i + my_rank;
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        double from = MPI_Wtime();
+        OK(MPI_Iallreduce(numbers, sums, count, MPI_DOUBLE, turn < 2 ? MPI_SUM : sum, MPI_COMM_WORLD, &request));
+        if (my_rank == 1)
+            compute();
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        if (my_rank == 0 && (moves || count == COUNT))
+            judge("allreduce", MPI_Wtime() - from, moves);
+        for (int i = 0; i < count; i++)
+            CHECK(sums[i] == 2.0 * i + 1, "sum %d is %f", i, sums[i]);
+    }
+    OK(MPI_Op_free(&sum));
+}
+
+/* Rank 0 adds to the memory of rank 1, which has to do it itself where the kernel lets nobody in. */
+static void window(int moves)
+{
+    static long cells[4];
+    long one = 1, before = -1;
+    MPI_Win win;
+    memset(cells, 0, sizeof cells);
+    OK(MPI_Win_create(cells, sizeof cells, sizeof *cells, MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (my_rank == 0) {
+        double from = MPI_Wtime();
+        OK(MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win));
+        OK(MPI_Get_accumulate(&one, 1, MPI_LONG, &before, 1, MPI_LONG, 1, 2, 1, MPI_LONG, MPI_SUM, win));
+        OK(MPI_Win_unlock(1, win));
+        judge("window", MPI_Wtime() - from, moves);
+        CHECK(before == 0, "it was %ld", before);
+    } else {
+        compute();
+    }
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    CHECK(my_rank == 0 || cells[2] == 1, "it is %ld", cells[2]);
+    OK(MPI_Win_free(&win));
+}
+
+static volatile sig_atomic_t taken;
+static long main_thread;
+
+static void take(int number)
+{
+    (void)number;
+    taken += syscall(SYS_gettid) == main_thread ? 1 : 100;
+}
+
+static void signals(void)
+{
+    main_thread = syscall(SYS_gettid);
+    signal(SIGUSR2, take);
+    for (int i = 0; i < 50; i++)
+        kill(getpid(), SIGUSR2);
+    CHECK(taken >= 1 && taken <= 50, "the handler has counted %d", (int)taken);
+}
+
+int main(int argc, char **argv)
+{
+    int for_a_while = argc > 1 && strcmp(argv[1], "for-a-while") == 0, single = argc > 1 && strcmp(argv[1], "single") == 0;
+    int asked = for_a_while ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, level;
+    CHECK(threads() == 1, "%d threads", threads());
+    OK(MPI_Init_thread(&argc, &argv, asked, &level));
+    OK(MPI_Comm_rank(MPI_COMM_WORLD, &my_rank));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    CHECK(level == asked, "level %d", level);
+    OK(MPI_Query_thread(&level));
+    CHECK(level == asked, "level %d", level);
+    if (single) {
+        FAILS(MPI_ERR_OTHER, MPIX_Start_progress_thread(MPIX_STREAM_NULL));
+        OK(MPIX_Stop_progress_thread(MPIX_STREAM_NULL));
+    } else if (for_a_while) {
+        FAILS(MPI_ERR_ARG, MPIX_Start_progress_thread(17));
+        FAILS(MPI_ERR_ARG, MPIX_Stop_progress_thread(17));
+        FAILS(MPI_ERR_ARG, MPIX_Stream_progress(17));
+        OK(MPIX_Stream_progress(MPIX_STREAM_NULL));
+        message(0);
+        for (int turn = 0; turn < 2; turn++)
+            OK(MPIX_Start_progress_thread(MPIX_STREAM_NULL));
+        CHECK(threads() == 2, "%d threads", threads());
+        message(1);
+        OK(MPIX_Stop_progress_thread(MPIX_STREAM_NULL));
+        CHECK(threads() == 1, "%d threads", threads());
+        message(0);
+        OK(MPIX_Start_progress_thread(MPIX_STREAM_NULL));
+    } else {
+        CHECK(threads() == 2, "%d threads", threads());
+        signals();
+        message(1);
+        collective(1);
+        window(1);
+    }
+    OK(MPI_Finalize());
+    CHECK(threads() == 1, "%d threads", threads());
+    return 0;
+}

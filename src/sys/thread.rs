@@ -1,0 +1,66 @@
+//! # Safety
+//! Relies on pthread_sigmask(3) and prctl(2), with sets that live as long as the calls.
+//!
+//! Threads of the library's own.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+use std::thread::{Builder, JoinHandle};
+
+/// Name of the thread that makes progress while the program computes: 15 letters at most.
+pub const PROGRESS: &str = "mpi-progress";
+
+/// Nanoseconds that the thread's sleeps may take longer than asked.
+const SLACK: libc::c_ulong = 1000;
+
+/// Starts a thread `name` that runs `body`. It takes none of the program's signals, and its sleeps end when they should.
+///
+/// # Errors
+/// The system has no thread left.
+pub fn start(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    let mut all = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: both are sets; a thread begins with the mask of the one that starts it.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let started = Builder::new().name(name.into()).spawn(|| {
+        // SAFETY: plain integers; changes this thread alone.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK) };
+        body();
+    });
+    // SAFETY: the set that pthread_sigmask has filled in above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut()) };
+    started
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Signals that the calling thread blocks, as a mask.
+    fn blocked() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    }
+
+    #[test]
+    fn the_thread_takes_no_signals_and_the_caller_still_does() {
+        let before = blocked();
+        let (seen, name) = (std::sync::Arc::new(AtomicU64::new(0)), "nearmpi-test");
+        let told = seen.clone();
+        let thread = start(name, move || {
+            assert_eq!(std::thread::current().name(), Some(name));
+            told.store(blocked(), Ordering::Relaxed);
+        });
+        thread.unwrap().join().unwrap();
+        let terminate = 1 << (libc::SIGTERM - 1) | 1 << (libc::SIGINT - 1) | 1 << (libc::SIGCHLD - 1);
+        assert_eq!(seen.load(Ordering::Relaxed) & terminate, terminate);
+        assert_eq!(blocked(), before);
+    }
+}
