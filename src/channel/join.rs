@@ -100,6 +100,7 @@ impl<B: Bytes> Channel<B> {
             next: 0,
             gone: segment.ranks(),
             heard: None,
+            heard_before: None,
             meter: None,
             short,
             path: Path::OneCopy,

@@ -199,6 +199,8 @@ pub struct Channel<B> {
     gone: u32,
     /// Rank in the job that the latest record came from, and not from a glance.
     heard: Option<u32>,
+    /// ... before that was asked last.
+    heard_before: Option<u32>,
     meter: Option<Metering>,
     short: Short,
     /// The way that the last [`Channel::bring`] took.
@@ -236,6 +238,7 @@ impl<B: Bytes> Channel<B> {
 
     /// The rank that was heard of last since this was asked last; messages taken at a glance do not count.
     pub fn heard(&mut self) -> Option<u32> {
+        self.heard_before = self.heard.or(self.heard_before);
         self.heard.take()
     }
 

@@ -24,7 +24,7 @@ const PATIENCE: u32 = 4;
 /// Two ranks that exchange more records than this for each time that the CPU is given up are better off together.
 const FEW: u32 = 8;
 /// ... or so many bytes a record: copying them from cache to cache takes longer than a change of place.
-const LONG: u32 = 1536;
+const LONG: u32 = 3072;
 
 /// The rank that this one waited for when it looked where it should be.
 #[derive(Clone, Copy, Debug)]
@@ -91,8 +91,8 @@ impl Mate {
 }
 
 impl<B: Bytes> Channel<B> {
-    /// This rank waits, for rank `mate` if that is known, else perhaps for the one that it has heard of while it waited, and gives up
-    /// its CPU; now and then it goes to another one.
+    /// This rank waits, for rank `mate` if that is known, else perhaps for the one that it has heard of last, and gives up its CPU; now and
+    /// then it goes to another one.
     #[inline]
     pub fn spread(&mut self, mate: Option<u32>) {
         self.given = self.given.wrapping_add(1);
@@ -113,7 +113,9 @@ impl<B: Bytes> Channel<B> {
     #[cold]
     fn move_on(&mut self, mate: Option<u32>) {
         let all = 0..self.segment.known();
-        let mate = mate.or(self.heard).map(|rank| Mate {
+        // What was heard before this wait tells of many messages only.
+        let known = mate.or(self.heard);
+        let mate = known.or(self.heard_before).map(|rank| Mate {
             rank,
             dealt: self.dealt_with(rank),
             total: all.fold(Dealt::default(), |sum, rank| sum.with(self.dealt_with(rank))),
@@ -121,7 +123,10 @@ impl<B: Bytes> Channel<B> {
         let before = std::mem::replace(&mut self.mate, mate);
         // Lest two change places again and again, the lower one goes where the other is only at one look of some.
         let (me, now) = (self.me as usize, (self.given / EVERY).is_multiple_of(PATIENCE));
-        let goes = |&(rank, bond): &(usize, Bond)| now || bond == Bond::Turns || rank < me;
+        let goes = |&(rank, bond): &(usize, Bond)| match bond {
+            Bond::Turns => known.is_some(),
+            Bond::Bulk => now || rank < me,
+        };
         let mate = mate.and_then(|mate| mate.bond(before)).filter(goes);
         // Those who sleep need no CPU, and those who came later may have gone.
         let place = |rank| {
@@ -205,6 +210,14 @@ mod tests {
         // Nobody is counted who sleeps, or whose place is not known.
         assert_eq!(better(&on(&[0, 0, -1, -1]), 1, None, &both), Some(1));
         assert_eq!(better(&on(&[0, 0, -1, -1]), 3, None, &both), None);
+    }
+
+    #[test]
+    fn who_was_heard_of_before_a_wait_is_remembered() {
+        let (mut low, _high) = super::super::joint::tests::channels();
+        low.noticed(1);
+        assert_eq!((low.heard(), low.heard()), (Some(1), None));
+        assert_eq!(low.heard_before, Some(1));
     }
 
     #[test]
