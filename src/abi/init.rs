@@ -196,7 +196,7 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
         tell_slips();
     }
     let (debug, errors_return) = (settings.debug, settings.errors_return > 0);
-    let threads = multiple || settings.async_progress > 0;
+    let threads = multiple || settings.async_progress != 0;
     if settings.backtrace > 0 {
         crash::report(&format!("rank {rank}"));
     }

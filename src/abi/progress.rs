@@ -36,7 +36,7 @@ fn helper() -> MutexGuard<'static, Option<Helper>> {
 /// [`Class::Other`]: only one thread may be in MPI at a time, or the system has no thread left.
 pub fn begin(world: &'static World) -> Result<()> {
     let mut helper = helper();
-    if helper.is_some() {
+    if helper.as_ref().is_some_and(|helper| !helper.thread.is_finished()) {
         return Ok(());
     }
     if !world.admits_helper() {
@@ -54,19 +54,21 @@ pub fn begin(world: &'static World) -> Result<()> {
     Ok(())
 }
 
-/// Ends the thread, if it runs, and waits until it is gone. The caller holds no gate.
+/// Ends the thread, if it runs, and waits until it is gone, unless that is the caller. The caller holds no gate.
 pub fn end() {
     let Some(Helper { stop, thread }) = helper().take() else {
         return;
     };
     stop.store(1, Ordering::Release);
     futex::wake_all(&stop);
-    let _ = thread.join();
+    if thread.thread().id() != std::thread::current().id() {
+        let _ = thread.join();
+    }
 }
 
 /// Starts the thread if `NEARMPI_ASYNC_PROGRESS` says so; the program goes on without it where that fails.
 pub fn begin_if_asked(world: &'static World) {
-    let asked = world.hold().engine.channel.settings().async_progress > 0;
+    let asked = world.hold().engine.channel.settings().async_progress != 0;
     if asked && let Err(error) = begin(world) {
         report(&format!("nearmpi: {}", error.text()));
     }

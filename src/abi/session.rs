@@ -92,7 +92,7 @@ pub unsafe extern "C" fn MPI_Session_init(
         load(session, "session")?;
         let level = level(info)?;
         let world = init::open_session();
-        // Without a gate threads have to take turns.
+        // What was not begun for threads that call at the same time needs them to take turns.
         let most = if world.is_multiple() {
             MPI_THREAD_MULTIPLE
         } else {

@@ -5,6 +5,7 @@ use super::error::Result;
 use super::request::RequestKey;
 use super::status::Status;
 use super::world::Hold;
+use crate::sys::cpu;
 
 /// Tells whether the task is over, and what it has begun.
 type Task = Box<dyn FnMut() -> (bool, Vec<Hook>)>;
@@ -32,31 +33,31 @@ impl Hook {
 }
 
 /// Calls every function once, with the gate open; whether something ended or began. A function that
-/// calls MPI, and other threads, find no functions to call meanwhile.
+/// calls MPI, and other threads, find no functions to call meanwhile. The library's own thread calls tasks only: a request's
+/// belong to those who wait for it, who may free what they look at.
 pub fn call(hold: &mut Hold) -> bool {
     let hooks = std::mem::take(&mut hold.hooks);
     hold.hooks_called += hooks.len();
     let (mut left, mut moved) = (Vec::with_capacity(hooks.len()), false);
     for Hook(mut what) in hooks {
-        hold.hooks_called -= 1;
         let over = match &mut what {
+            What::Request(key, _) if hold.is_over(*key) => true,
+            What::Request(..) if hold.helper == cpu::thread() => false,
             What::Request(key, poll) => {
-                if hold.is_over(*key) {
-                    continue;
-                }
                 if let Err(error) = hold.released(poll) {
                     hold.complete(*key, Status::EMPTY, Some(error));
                 }
+                moved |= hold.is_over(*key);
                 hold.is_over(*key)
             }
             What::Task(task) => {
                 let (over, mut begun) = hold.released(task);
-                moved |= !begun.is_empty();
+                moved |= over || !begun.is_empty();
                 left.append(&mut begun);
                 over
             }
         };
-        moved |= over;
+        hold.hooks_called -= 1;
         if !over {
             left.push(Hook(what));
         }

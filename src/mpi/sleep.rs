@@ -49,6 +49,7 @@ impl Hold<'_> {
     fn may_be_ended_from_outside(&self) -> bool {
         let requests = &self.requests;
         matches!(self.engine.awaited, Awaited::Stranger(_) | Awaited::Late(_))
+            || self.helper != 0
             || requests.len() > LOOKED_THROUGH
             || requests
                 .iter()

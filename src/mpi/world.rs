@@ -51,7 +51,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// One rank's MPI: its state behind the gate of `MPI_THREAD_MULTIPLE`.
+/// One rank's MPI: its state, behind a gate where threads may meet: with `MPI_THREAD_MULTIPLE` or a helper.
 pub struct World {
     gate: Option<Gate>,
     /// Whether threads of the program may call at the same time.
@@ -70,7 +70,7 @@ pub struct World {
 }
 
 // SAFETY: the state is reached through a `Hold` only, and one thread at a time has an active one:
-// by the gate, or because the program promised so (MPI_THREAD_SERIALIZED and below).
+// by the gate, or because the program promised so (MPI_THREAD_SERIALIZED and below) and there is no helper.
 unsafe impl Sync for World {}
 // SAFETY: as above; nothing in the state is tied to the thread that made it.
 unsafe impl Send for World {}
@@ -106,7 +106,7 @@ pub struct State {
     pub hooks: Vec<Hook>,
     /// Whether some generalized request had a way of its own to be waited for.
     pub own_ways: bool,
-    /// How many of the functions a thread has taken out to call.
+    /// How many of the functions a thread has taken out to call and has not called to their end.
     pub hooks_called: usize,
     /// Messages on their way.
     pub engine: Engine,
@@ -134,6 +134,8 @@ pub struct State {
     pub ports: Vec<Port>,
     /// Connections that this process has given up.
     pub withdrawn: Vec<Withdrawn>,
+    /// The library's own thread ([`World::look_after`]) while it is in: where others see this, it runs a function of the program. 0: it is not.
+    pub helper: usize,
     /// What has ended the helper ([`World::look_after`]), for the program's next call that makes progress.
     pub trouble: Option<Error>,
     /// Called after each nap in which nothing came, with the state released: ends a process that
@@ -228,13 +230,12 @@ impl State {
             parent: None,
             ports: Vec::new(),
             withdrawn: Vec::new(),
+            helper: 0,
             trouble: None,
             vigil: || (),
         }
     }
-}
 
-impl State {
     /// This process's rank in the job, which groups count in; that in `MPI_COMM_WORLD` unless it was started later.
     #[inline]
     pub fn me(&self) -> u32 {
@@ -380,6 +381,7 @@ impl Hold<'_> {
                 meter.end_wait(began, first.or(heard));
             }
             self.engine.polling = false;
+            self.tell_awake();
             self.wake_threads();
             return outcome;
         }
@@ -423,7 +425,6 @@ impl Hold<'_> {
                 }
             }
         }
-        self.tell_awake();
         Ok(())
     }
 

@@ -88,9 +88,9 @@ impl Offer {
         self.leave(usage, OFFERED, TAKEN) || self.leave(usage, OFFERED | MOVED, TAKEN | MOVED)
     }
 
-    /// Receiver of a taken message: where it lies now, if it has been moved.
+    /// Receiver: where the message lies now, if it has been moved. Before it is taken that may be so a moment later.
     pub fn moved(&self) -> Option<u64> {
-        let moved = self.word.load(Ordering::Relaxed) & MOVED != 0;
+        let moved = self.word.load(Ordering::Acquire) & MOVED != 0;
         moved.then(|| self.moved.load(Ordering::Relaxed))
     }
 
@@ -265,6 +265,36 @@ mod models {
             let moved = offer.move_to(usage, 77);
             // The owner frees the copy, or the program its buffer: the receiver must not look there.
             assert_eq!(receiver.join().unwrap(), moved.then_some(77));
+        });
+    }
+
+    #[test]
+    fn loom_what_is_copied_before_it_is_taken_is_the_message_or_known_not_to_be() {
+        use loom::sync::atomic::AtomicU32;
+        loom::model(|| {
+            // The program's buffer and its owner's copy.
+            let shared = loom::sync::Arc::new((Offer::default(), [AtomicU32::new(1), AtomicU32::new(0)]));
+            let usage = shared.0.open();
+            let receiver = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || {
+                    let (offer, places) = &*shared;
+                    let read = |moved: Option<u64>| places[usize::from(moved.is_some())].load(Ordering::Relaxed);
+                    let before = offer.moved();
+                    let copied = read(before);
+                    if !offer.take(usage) {
+                        return None;
+                    }
+                    let moved = offer.moved();
+                    Some(if moved == before { copied } else { read(moved) })
+                })
+            };
+            let (offer, [buffer, copy]) = &*shared;
+            copy.store(buffer.load(Ordering::Relaxed), Ordering::Relaxed);
+            if offer.move_to(usage, 77) {
+                buffer.store(2, Ordering::Relaxed);
+            }
+            assert_eq!(receiver.join().unwrap(), Some(1));
         });
     }
 

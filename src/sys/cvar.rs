@@ -153,7 +153,7 @@ cvars! {
     same_cpu "SAME_CPU" 1 0..=1
         "1: where ranks share CPUs, one that waits for a rank of its own CPU gives way at once, and where each should have one of its own, one that finds another on it gives way instead of polling; 0: it looks a few times first, and polls";
     gate_bias "GATE_BIAS" 1 0..=1
-        "1: with MPI_THREAD_MULTIPLE the thread that initialized MPI passes without atomic instructions until another one calls MPI; 0: all threads pass alike";
+        "1: with MPI_THREAD_MULTIPLE the thread that initialized MPI passes without atomic instructions until another one calls MPI or makes progress; 0: all threads pass alike";
     nap_yields "NAP_YIELDS" 200 0..=1000000000
         "yields before a thread sleeps that waits while another thread of its rank polls for it; 0: it sleeps at once";
     async_progress "ASYNC_PROGRESS" 0 0..=1

@@ -3,7 +3,7 @@
 //! A rank that sleeps in MPI says so in the job's memory ([`mpi::shm::waiting`]). When every rank
 //! that is not through with MPI sleeps, none has woken since the last look, and no message is on its
 //! way to any (a message rings the sleeper's bell), nothing can wake them any more: only their own
-//! threads could, where the program may call MPI from several (`MPI_THREAD_MULTIPLE`) and has several.
+//! threads could, where the program may call MPI from several (`MPI_THREAD_MULTIPLE`) and has several beside the library's own.
 //! Who waits for whom says `report`.
 
 use crate::view::is_alone;
@@ -75,7 +75,8 @@ impl Policy {
 /// What was seen at the last look.
 #[derive(Default)]
 pub struct Stall {
-    turns: Vec<u32>,
+    /// Of each rank that can still take part.
+    turns: Vec<(u32, u32)>,
     since: Option<Instant>,
     /// It was said once that all sleep, who may be woken yet.
     reported: bool,
@@ -106,7 +107,11 @@ impl Stall {
         let accounts: Option<Vec<Account>> = ranks.iter().map(|&r| segment.rank(r).waiting.read()).collect();
         // Who looks around between two naps is not asleep for a moment, and sleeps on in the same turn; who was awake, in another.
         let accounts = accounts.filter(|accounts| !accounts.is_empty())?;
-        let turns: Vec<u32> = accounts.iter().map(|account| account.turn).collect();
+        let turns: Vec<(u32, u32)> = ranks
+            .iter()
+            .copied()
+            .zip(accounts.iter().map(|account| account.turn))
+            .collect();
         if self.since.is_none() || turns != self.turns {
             (self.turns, self.since) = (turns, Some(now));
             return None;
@@ -181,13 +186,13 @@ mod tests {
         block.bell.announce(|| ());
         assert!(look(&segment).is_none() && look(&segment).is_none());
         std::thread::sleep(Duration::from_millis(1100));
-        block.waiting.stir();
-        assert!(look(&segment).is_none(), "it looks around");
-        block.waiting.settle();
         block.waiting.wake();
         block.waiting.fall_asleep(&asleep);
         assert!(look(&segment).is_none(), "it was awake: the time begins anew");
         std::thread::sleep(Duration::from_millis(1100));
+        block.waiting.stir();
+        assert!(look(&segment).is_none(), "it looks around");
+        block.waiting.settle();
         block.bell.awake();
         assert!(look(&segment).is_none(), "a message is on its way");
         block.bell.announce(|| ());

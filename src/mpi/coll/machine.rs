@@ -58,6 +58,10 @@ pub struct Operation {
 #[derive(Default)]
 pub struct Schedules {
     running: Vec<Running>,
+    /// Threads that have taken some out, to take them further.
+    out: u32,
+    /// How often something has come for those.
+    missed: u64,
 }
 
 impl Schedules {
@@ -190,6 +194,9 @@ pub fn start(hold: &mut Hold, operation: Rc<Operation>, tag: i32) -> Result<Requ
 /// A peer that left the protocol.
 #[inline]
 pub fn advance(hold: &mut Hold) -> Result<()> {
+    if hold.schedules.out > 0 {
+        hold.schedules.missed += 1;
+    }
     if hold.schedules.running.is_empty() {
         return Ok(());
     }
@@ -198,19 +205,26 @@ pub fn advance(hold: &mut Hold) -> Result<()> {
 
 fn advance_all(hold: &mut Hold) -> Result<()> {
     // User functions run with the state released; what they or other threads start meanwhile is
-    // pushed to the empty list that stands in for this one.
-    let mut list = std::mem::take(&mut hold.schedules.running);
-    let mut result = Ok(());
-    list.retain_mut(|running| match running.proceed(hold) {
-        Ok(finished) => !finished,
-        Err(error) => {
-            result = Err(error);
-            true
+    // pushed to the empty list that stands in for this one, and what comes for those in this one they cannot take further.
+    loop {
+        let seen = hold.schedules.missed;
+        let mut list = std::mem::take(&mut hold.schedules.running);
+        let mut result = Ok(());
+        hold.schedules.out += 1;
+        list.retain_mut(|running| match running.proceed(hold) {
+            Ok(finished) => !finished,
+            Err(error) => {
+                result = Err(error);
+                true
+            }
+        });
+        hold.schedules.out -= 1;
+        list.append(&mut hold.schedules.running);
+        hold.schedules.running = list;
+        if result.is_err() || hold.schedules.missed == seen {
+            return result;
         }
-    });
-    list.append(&mut hold.schedules.running);
-    hold.schedules.running = list;
-    result
+    }
 }
 
 impl Operation {

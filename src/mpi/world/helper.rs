@@ -1,13 +1,14 @@
 //! Progress while the program computes: a thread of the library that looks after what is under way (`NEARMPI_ASYNC_PROGRESS`).
 //!
 //! It is a guest in its rank. It passes the gate only when nobody is inside, and does nothing while a thread of the program
-//! waits in MPI, for that one moves everything. It never sleeps on the rank's bell, so nobody who sends has to wake it: between
+//! waits in MPI, for that one moves everything, nor where nothing is under way: then who sends more than there is room for waits for
+//! the program, as ever. It never sleeps on the rank's bell, so nobody who sends has to wake it: between
 //! looks in vain it gives way for a while, then naps, and longer where nothing is under way.
 
 use super::{Hold, World};
 use crate::mpi::error::Error;
-use crate::sys::futex;
 use crate::sys::hog::Hog;
+use crate::sys::{cpu, futex};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -19,9 +20,9 @@ const LONGEST: u32 = 10;
 enum Look {
     /// Something has moved.
     Moved,
-    /// Something is under way.
+    /// Something is under way, and a thread of the program may be waiting for it.
     Waiting,
-    /// Nothing is, or a thread of the program is in MPI.
+    /// Nothing is, or a thread of the program is inside.
     Idle,
 }
 
@@ -83,8 +84,9 @@ impl World {
             let look = match self.look() {
                 Ok(look) => look,
                 Err(error) => {
-                    self.hold().trouble = Some(error);
-                    return;
+                    let mut hold = self.hold();
+                    hold.trouble = Some(error);
+                    return hold.wake_threads();
                 }
             };
             match rest.after(look) {
@@ -99,10 +101,16 @@ impl World {
         let Some(mut hold) = self.try_hold() else {
             return Ok(Look::Idle);
         };
-        if !hold.engine.polling && hold.look_around(None)? {
-            return Ok(Look::Moved);
+        if !hold.has_work() {
+            return Ok(Look::Idle);
         }
-        Ok(if hold.has_work() { Look::Waiting } else { Look::Idle })
+        if hold.engine.polling {
+            return Ok(Look::Waiting);
+        }
+        hold.helper = cpu::thread();
+        let moved = hold.look_around(None);
+        hold.helper = 0;
+        Ok(if moved? { Look::Moved } else { Look::Waiting })
     }
 
     /// Enters if nobody is in.
@@ -127,6 +135,7 @@ mod tests {
     use crate::mpi::buffer::Buffer;
     use crate::mpi::comm::{Comm, Plane};
     use crate::mpi::error::Class;
+    use crate::mpi::hooks::Hook;
     use crate::mpi::pt2pt::{self, Mode};
     use crate::shm::segment::Segment;
     use crate::sys::cvar::Settings;
@@ -150,10 +159,18 @@ mod tests {
             for world in worlds {
                 scope.spawn(|| world.look_after(&stop));
             }
+            let _stopped_whatever_happens = Stop(&stop);
             body();
-            stop.store(1, Ordering::Release);
-            futex::wake_all(&stop);
         });
+    }
+
+    struct Stop<'a>(&'a AtomicU32);
+
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(1, Ordering::Release);
+            futex::wake_all(self.0);
+        }
     }
 
     fn all(state: &State) -> Rc<Comm> {
@@ -198,7 +215,7 @@ mod tests {
     #[test]
     fn it_stays_out_while_a_thread_of_the_program_is_in_or_waits() {
         let worlds = worlds(true, false);
-        assert!(worlds[0].try_hold().is_none(), "another thread has the bias");
+        // The gate had an owner, and has none from now on.
         std::thread::scope(|scope| drop(scope.spawn(|| drop(worlds[0].hold()))));
         assert!(worlds[0].try_hold().is_some());
         let mut hold = worlds[0].hold();
@@ -234,6 +251,11 @@ mod tests {
     fn what_ends_it_fails_the_next_call_that_makes_progress() {
         let worlds = worlds(true, false);
         worlds[0].hold().trouble = Some(Error::new(Class::Intern, "junk"));
+        worlds[0]
+            .hold()
+            .hooks
+            .push(Hook::task(Box::new(|| (false, Vec::new()))));
+        std::thread::scope(|scope| drop(scope.spawn(|| worlds[0].look_after(&AtomicU32::new(0)))));
         let error = worlds[0].hold().look_around(None).unwrap_err();
         assert_eq!((error.class(), error.text()), (Class::Intern, "junk"));
         assert!(!worlds[0].hold().look_around(None).unwrap(), "it is told once");
