@@ -30,20 +30,41 @@ fn helper() -> MutexGuard<'static, Option<Helper>> {
     HELPER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Helper {
+    fn is_caller(&self) -> bool {
+        self.thread.thread().id() == std::thread::current().id()
+    }
+
+    fn is_ending(&self) -> bool {
+        self.stop.load(Ordering::Acquire) != 0 || self.thread.is_finished()
+    }
+
+    fn stop(&self) {
+        self.stop.store(1, Ordering::Release);
+        futex::wake_all(&self.stop);
+    }
+}
+
 /// Starts the thread, unless it runs.
 ///
 /// # Errors
 /// [`Class::Other`]: only one thread may be in MPI at a time, or the system has no thread left.
 pub fn begin(world: &'static World) -> Result<()> {
-    let mut helper = helper();
-    if helper.as_ref().is_some_and(|helper| !helper.thread.is_finished()) {
-        return Ok(());
-    }
     if !world.admits_helper() {
         fail!(
             Other,
             "a progress thread needs MPI_THREAD_MULTIPLE: ask for it in MPI_Init_thread, or set NEARMPI_ASYNC_PROGRESS=1"
         );
+    }
+    let ending = helper().take_if(|helper| helper.is_ending() && !helper.is_caller());
+    if let Some(Helper { thread, .. }) = ending {
+        let _ = thread.join();
+    }
+    let mut helper = helper();
+    if let Some(running) = &*helper {
+        // A function that it calls may have told it to end.
+        running.stop.store(0, Ordering::Release);
+        return Ok(());
     }
     let stop = Arc::new(AtomicU32::new(0));
     let told = stop.clone();
@@ -54,16 +75,17 @@ pub fn begin(world: &'static World) -> Result<()> {
     Ok(())
 }
 
-/// Ends the thread, if it runs, and waits until it is gone, unless that is the caller. The caller holds no gate.
+/// Ends the thread, if it runs, and waits until it is gone; if that is the caller it ends when it has returned. The caller holds no gate.
 pub fn end() {
-    let Some(Helper { stop, thread }) = helper().take() else {
+    let mut slot = helper();
+    let Some(running) = slot.take_if(|helper| {
+        helper.stop();
+        !helper.is_caller()
+    }) else {
         return;
     };
-    stop.store(1, Ordering::Release);
-    futex::wake_all(&stop);
-    if thread.thread().id() != std::thread::current().id() {
-        let _ = thread.join();
-    }
+    drop(slot);
+    let _ = running.thread.join();
 }
 
 /// Starts the thread if `NEARMPI_ASYNC_PROGRESS` says so; the program goes on without it where that fails.

@@ -92,7 +92,7 @@ pub unsafe extern "C" fn MPI_Session_init(
         load(session, "session")?;
         let level = level(info)?;
         let world = init::open_session();
-        // What was not begun for threads that call at the same time needs them to take turns.
+        // A library that was started for one thread at a time stays so.
         let most = if world.is_multiple() {
             MPI_THREAD_MULTIPLE
         } else {

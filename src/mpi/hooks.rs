@@ -5,7 +5,6 @@ use super::error::Result;
 use super::request::RequestKey;
 use super::status::Status;
 use super::world::Hold;
-use crate::sys::cpu;
 
 /// Tells whether the task is over, and what it has begun.
 type Task = Box<dyn FnMut() -> (bool, Vec<Hook>)>;
@@ -33,16 +32,16 @@ impl Hook {
 }
 
 /// Calls every function once, with the gate open; whether something ended or began. A function that
-/// calls MPI, and other threads, find no functions to call meanwhile. The library's own thread calls tasks only: a request's
-/// belong to those who wait for it, who may free what they look at.
-pub fn call(hold: &mut Hold) -> bool {
-    let hooks = std::mem::take(&mut hold.hooks);
+/// calls MPI, and other threads, find those functions not there to call meanwhile. The library's own thread (`helper`) calls tasks
+/// only: a request's function belongs to those who wait for it, who may free what it looks at.
+pub fn call(hold: &mut Hold, helper: bool) -> bool {
+    let its = |hook: &mut Hook| !helper || matches!(hook.0, What::Task(_));
+    let hooks: Vec<Hook> = hold.hooks.extract_if(.., its).collect();
     hold.hooks_called += hooks.len();
     let (mut left, mut moved) = (Vec::with_capacity(hooks.len()), false);
     for Hook(mut what) in hooks {
         let over = match &mut what {
             What::Request(key, _) if hold.is_over(*key) => true,
-            What::Request(..) if hold.helper == cpu::thread() => false,
             What::Request(key, poll) => {
                 if let Err(error) = hold.released(poll) {
                     hold.complete(*key, Status::EMPTY, Some(error));

@@ -1,12 +1,15 @@
 //! Falling asleep and waking: what a rank tells the launcher about it, and what it looks after.
 
 use super::comm::Comm;
+use super::error::Result;
 use super::pt2pt::matching::{Envelope, Pattern};
 use super::request::{Kind, RequestKey};
 use super::world::{Hold, State};
 use crate::channel::outgoing::OpenSend;
+use crate::channel::wait::Bed;
 use crate::shm::waiting::{Account, DESCRIBED, Item, NAME, NEAR, Near};
 use crate::sys::clock;
+use std::time::Duration;
 
 /// Requests that are looked through for one that something outside may end.
 const LOOKED_THROUGH: usize = 1024;
@@ -32,8 +35,47 @@ pub enum Awaited {
 }
 
 impl Hold<'_> {
+    /// Sleeps until something may have come; whether somebody has woken this rank, who may be about to ask it for something.
+    pub(super) fn sleep(&mut self, done: &mut impl FnMut(&mut Hold) -> Result<bool>) -> Result<bool> {
+        let Some(most) = self.engine.channel.leave_late() else {
+            return Ok(false);
+        };
+        let bed = self.engine.channel.announce_sleep();
+        self.engine.asleep = true;
+        let outcome = self.lie_down(&bed, most, done);
+        self.engine.asleep = false;
+        self.engine.channel.awake();
+        outcome
+    }
+
+    /// In a bed that others know of: sleeps, unless something has come.
+    fn lie_down(
+        &mut self,
+        bed: &Bed,
+        most: Duration,
+        done: &mut impl FnMut(&mut Hold) -> Result<bool>,
+    ) -> Result<bool> {
+        if self.progress(None)? || done(self)? || self.engine.napping > 0 && self.desk.has_news() {
+            return Ok(false);
+        }
+        self.tell_sleep();
+        let vigil = self.vigil;
+        let rung = self.released(|| {
+            bed.sleep(most) || {
+                vigil();
+                false
+            }
+        });
+        self.engine.channel.seen();
+        match rung {
+            true => self.tell_awake(),
+            false => self.tell_stir(),
+        }
+        Ok(rung)
+    }
+
     /// Says what this rank waits for, unless that has been said.
-    pub(super) fn tell_sleep(&mut self) {
+    fn tell_sleep(&mut self) {
         if self.engine.told {
             return self.block().waiting.settle();
         }
@@ -49,7 +91,7 @@ impl Hold<'_> {
     fn may_be_ended_from_outside(&self) -> bool {
         let requests = &self.requests;
         matches!(self.engine.awaited, Awaited::Stranger(_) | Awaited::Late(_))
-            || self.helper != 0
+            || self.helped
             || requests.len() > LOOKED_THROUGH
             || requests
                 .iter()
@@ -68,7 +110,7 @@ impl State {
     }
 
     /// Says that this rank looks around between two naps.
-    pub(super) fn tell_stir(&self) {
+    fn tell_stir(&self) {
         self.block().waiting.stir();
     }
 

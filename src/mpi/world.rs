@@ -134,8 +134,8 @@ pub struct State {
     pub ports: Vec<Port>,
     /// Connections that this process has given up.
     pub withdrawn: Vec<Withdrawn>,
-    /// The library's own thread ([`World::look_after`]) while it is in: where others see this, it runs a function of the program. 0: it is not.
-    pub helper: usize,
+    /// The library's own thread ([`World::look_after`]) is in: where others see this, it runs a function of the program.
+    pub helped: bool,
     /// What has ended the helper ([`World::look_after`]), for the program's next call that makes progress.
     pub trouble: Option<Error>,
     /// Called after each nap in which nothing came, with the state released: ends a process that
@@ -230,7 +230,7 @@ impl State {
             parent: None,
             ports: Vec::new(),
             withdrawn: Vec::new(),
-            helper: 0,
+            helped: false,
             trouble: None,
             vigil: || (),
         }
@@ -464,7 +464,7 @@ impl Hold<'_> {
     #[inline]
     pub fn progress(&mut self, first: Option<u32>) -> Result<bool> {
         let moved = super::pt2pt::engine::step(self, first)?;
-        self.progress_behind(moved)
+        self.progress_behind(moved, false)
     }
 
     /// As [`Hold::progress`], for a program that polls: mostly nothing has come, which is soon found out.
@@ -473,14 +473,14 @@ impl Hold<'_> {
     /// As [`Hold::progress`].
     pub fn look_around(&mut self, first: Option<u32>) -> Result<bool> {
         let moved = !self.engine.channel.is_quiet() && super::pt2pt::engine::step(self, first)?;
-        self.progress_behind(moved)
+        self.progress_behind(moved, false)
     }
 
-    /// One step of what does not come by messages, after a step of these.
+    /// One step of what does not come by messages, after a step of these; by the `helper` or a thread of the program.
     #[inline]
-    fn progress_behind(&mut self, mut moved: bool) -> Result<bool> {
+    fn progress_behind(&mut self, mut moved: bool, helper: bool) -> Result<bool> {
         if !self.hooks.is_empty() {
-            moved |= hooks::call(self);
+            moved |= hooks::call(self, helper);
         }
         if !self.desk.started.is_empty() {
             moved |= started::look(self);
@@ -541,35 +541,6 @@ impl Hold<'_> {
         {
             gate.pass();
         }
-    }
-
-    /// Sleeps until something may have come; whether somebody has woken this rank, who may be about to ask it for something.
-    fn sleep(&mut self, done: &mut impl FnMut(&mut Hold) -> Result<bool>) -> Result<bool> {
-        let Some(most) = self.engine.channel.leave_late() else {
-            return Ok(false);
-        };
-        let mut rung = false;
-        let bed = self.engine.channel.announce_sleep();
-        self.engine.asleep = true;
-        let stay = !self.progress(None)? && !done(self)? && (self.engine.napping == 0 || !self.desk.has_news());
-        if stay {
-            self.tell_sleep();
-            let vigil = self.vigil;
-            rung = self.released(|| {
-                bed.sleep(most) || {
-                    vigil();
-                    false
-                }
-            });
-            self.engine.channel.seen();
-            match rung {
-                true => self.tell_awake(),
-                false => self.tell_stir(),
-            }
-        }
-        self.engine.asleep = false;
-        self.engine.channel.awake();
-        Ok(rung)
     }
 }
 

@@ -1,5 +1,5 @@
 //! # Safety
-//! Relies on pthread_sigmask(3) and prctl(2), with sets that live as long as the calls.
+//! Relies on pthread_sigmask(3), getrlimit(2) and prctl(2), with structures that live as long as the calls.
 //!
 //! Threads of the library's own.
 #![allow(unsafe_code)]
@@ -29,7 +29,7 @@ const OWN: [i32; 7] = [
 /// Nanoseconds that the thread's sleeps may take longer than asked.
 const SLACK: libc::c_ulong = 1000;
 
-/// Starts a thread `name` that runs `body`. It takes no signals but those that it causes, and its sleeps end when they should.
+/// Starts a thread `name` that runs `body`. It takes no signals but those of faults, and its sleeps end when they should.
 ///
 /// # Errors
 /// The system has no thread left.

@@ -60,7 +60,7 @@ pub struct Schedules {
     running: Vec<Running>,
     /// Threads that have taken some out, to take them further.
     out: u32,
-    /// How often something has come for those.
+    /// How often something has moved meanwhile.
     missed: u64,
 }
 
@@ -204,8 +204,8 @@ pub fn advance(hold: &mut Hold) -> Result<()> {
 }
 
 fn advance_all(hold: &mut Hold) -> Result<()> {
-    // User functions run with the state released; what they or other threads start meanwhile is
-    // pushed to the empty list that stands in for this one, and what comes for those in this one they cannot take further.
+    // User functions run with the state released; what they or other threads start meanwhile is pushed to the empty list that
+    // stands in for this one. They cannot take further what is in this one, so it is looked through again if something has moved.
     loop {
         let seen = hold.schedules.missed;
         let mut list = std::mem::take(&mut hold.schedules.running);
@@ -422,6 +422,8 @@ impl Running {
         }
         if let Some(key) = self.request.take() {
             hold.complete(key, Status::EMPTY, self.messages.error.take());
+            // Before functions of the program run for others.
+            hold.wake_threads();
         }
         Ok(true)
     }

@@ -7,8 +7,9 @@
 
 use super::{Hold, World};
 use crate::mpi::error::Error;
+use crate::mpi::pt2pt::engine;
+use crate::sys::futex;
 use crate::sys::hog::Hog;
-use crate::sys::{cpu, futex};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -107,9 +108,11 @@ impl World {
         if hold.engine.polling {
             return Ok(Look::Waiting);
         }
-        hold.helper = cpu::thread();
-        let moved = hold.look_around(None);
-        hold.helper = 0;
+        hold.helped = true;
+        let moved = hold.look_for_program();
+        hold.helped = false;
+        // Who fell asleep meanwhile has told that a function of the program may end what it waits for.
+        hold.tell_awake();
         Ok(if moved? { Look::Moved } else { Look::Waiting })
     }
 
@@ -121,10 +124,18 @@ impl World {
 }
 
 impl Hold<'_> {
+    /// As [`Hold::look_around`].
+    fn look_for_program(&mut self) -> Result<bool, Error> {
+        let moved = !self.engine.channel.is_quiet() && engine::step(self, None)?;
+        self.progress_behind(moved, true)
+    }
+
     /// Whether anything is under way that progress could move, or others may ask for something.
     fn has_work(&self) -> bool {
         let nothing = self.requests.is_empty() && self.schedules.is_empty() && self.desk.started.is_empty();
-        !nothing || !self.served.is_empty() || !self.hooks.is_empty()
+        // What a send has left behind when it ended still waits for its receiver.
+        let flushed = self.engine.channel.is_flushed();
+        !nothing || !flushed || !self.served.is_empty() || !self.hooks.is_empty()
     }
 }
 
@@ -139,6 +150,7 @@ mod tests {
     use crate::mpi::pt2pt::{self, Mode};
     use crate::shm::segment::Segment;
     use crate::sys::cvar::Settings;
+    use std::cell::Cell;
     use std::rc::Rc;
     use std::sync::Arc;
     use std::time::Instant;
@@ -233,6 +245,33 @@ mod tests {
         assert!(matches!(worlds[0].look(), Ok(Look::Waiting)));
         worlds[0].hold().engine.polling = false;
         assert!(matches!(worlds[0].look(), Ok(Look::Moved)));
+    }
+
+    #[test]
+    fn it_calls_tasks_of_the_program_and_leaves_requests_to_who_waits_for_them() {
+        let worlds = worlds(true, false);
+        let mut hold = worlds[0].hold();
+        assert!(!hold.has_work());
+        let mut byte = [0];
+        let (comm, room) = (all(&hold), Buffer::bytes(byte.as_mut_ptr(), 1));
+        let request = pt2pt::irecv(&mut hold, &comm, Plane::PointToPoint, room, 1, 3).unwrap();
+        let calls = Rc::new(Cell::new((0, 0)));
+        let (polls, tasks) = (calls.clone(), calls.clone());
+        hold.hooks.push(Hook::request(
+            request,
+            Box::new(move || {
+                polls.set((polls.get().0 + 1, polls.get().1));
+                Ok(())
+            }),
+        ));
+        hold.hooks.push(Hook::task(Box::new(move || {
+            tasks.set((tasks.get().0, tasks.get().1 + 1));
+            (false, Vec::new())
+        })));
+        assert!(hold.has_work() && !hold.look_for_program().unwrap());
+        assert_eq!((calls.get(), hold.hooks.len(), hold.hooks_called), ((0, 1), 2, 0));
+        assert!(!hold.look_around(None).unwrap());
+        assert_eq!((calls.get(), hold.hooks.len(), hold.hooks_called), ((1, 2), 2, 0));
     }
 
     #[test]
