@@ -7,10 +7,11 @@
 //! afterwards is what it was before, so the kernel stays free.
 //!
 //! Two ranks that send each other messages on one CPU need a change of place for each. So the second of them moves to a CPU that is
-//! no fuller, if it waits for the same rank at two looks (or does not know for whom, and had heard of that one before) and has little to do with others (neighbours in a ring would move on and on),
+//! no fuller, if it waits for the same rank at two looks and has little to do with others (neighbours in a ring would move on and on),
 //! and no rank moves to that of the one it waits for. Two that exchange many messages for each change of place, or longer ones, are
 //! better off together, for what one has written lies in the cache of the other: they stay, and one goes where the other is if that
-//! CPU is no fuller than its own and it has little to do with others.
+//! CPU is no fuller than its own and it has little to do with others. Who waits for several messages does not know for whom: for this
+//! rule, and for no other, the rank counts that it heard of before.
 
 use super::{Bytes, Channel};
 use crate::shm::segment::Life;
