@@ -196,7 +196,6 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
         tell_slips();
     }
     let (debug, errors_return) = (settings.debug, settings.errors_return > 0);
-    let threads = multiple || settings.async_progress != 0;
     if settings.backtrace > 0 {
         crash::report(&format!("rank {rank}"));
     }
@@ -220,6 +219,7 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     if errors_return {
         state.world.errhandler.replace(Errhandler::Return);
     }
+    let threads = state.needs_gate(multiple);
     if let Err(sentence) = timing::profile(&mut state, &segment, threads, began) {
         report(&format!("nearmpi: {sentence}"));
     }

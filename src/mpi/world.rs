@@ -236,6 +236,11 @@ impl State {
         }
     }
 
+    /// Whether several threads may be in MPI at the same time: `multiple` of the program, or the library's own.
+    pub fn needs_gate(&self, multiple: bool) -> bool {
+        multiple || self.engine.channel.settings().async_progress != 0
+    }
+
     /// This process's rank in the job, which groups count in; that in `MPI_COMM_WORLD` unless it was started later.
     #[inline]
     pub fn me(&self) -> u32 {
@@ -251,7 +256,7 @@ impl World {
         let hog = Arc::new(Hog::new(settings.away_max));
         SPARE.keep_at_most(settings.spare_max as usize);
         World {
-            gate: (multiple || settings.async_progress != 0).then(|| match settings.gate_bias {
+            gate: state.needs_gate(multiple).then(|| match settings.gate_bias {
                 0 => Gate::new(hog.clone()),
                 _ => Gate::owned(hog.clone()),
             }),
@@ -472,8 +477,13 @@ impl Hold<'_> {
     /// # Errors
     /// As [`Hold::progress`].
     pub fn look_around(&mut self, first: Option<u32>) -> Result<bool> {
+        self.look_by(first, false)
+    }
+
+    /// The same, by the `helper` or a thread of the program.
+    fn look_by(&mut self, first: Option<u32>, helper: bool) -> Result<bool> {
         let moved = !self.engine.channel.is_quiet() && super::pt2pt::engine::step(self, first)?;
-        self.progress_behind(moved, false)
+        self.progress_behind(moved, helper)
     }
 
     /// One step of what does not come by messages, after a step of these; by the `helper` or a thread of the program.

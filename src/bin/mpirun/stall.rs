@@ -75,7 +75,7 @@ impl Policy {
 /// What was seen at the last look.
 #[derive(Default)]
 pub struct Stall {
-    /// Of each rank that can still take part.
+    /// The ranks that could still take part, each with its turn.
     turns: Vec<(u32, u32)>,
     since: Option<Instant>,
     /// It was said once that all sleep, who may be woken yet.

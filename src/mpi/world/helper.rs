@@ -7,7 +7,6 @@
 
 use super::{Hold, World};
 use crate::mpi::error::Error;
-use crate::mpi::pt2pt::engine;
 use crate::sys::futex;
 use crate::sys::hog::Hog;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -109,7 +108,7 @@ impl World {
             return Ok(Look::Waiting);
         }
         hold.helped = true;
-        let moved = hold.look_for_program();
+        let moved = hold.look_by(None, true);
         hold.helped = false;
         // Who fell asleep meanwhile has told that a function of the program may end what it waits for.
         hold.tell_awake();
@@ -124,12 +123,6 @@ impl World {
 }
 
 impl Hold<'_> {
-    /// As [`Hold::look_around`].
-    fn look_for_program(&mut self) -> Result<bool, Error> {
-        let moved = !self.engine.channel.is_quiet() && engine::step(self, None)?;
-        self.progress_behind(moved, true)
-    }
-
     /// Whether anything is under way that progress could move, or others may ask for something.
     fn has_work(&self) -> bool {
         let nothing = self.requests.is_empty() && self.schedules.is_empty() && self.desk.started.is_empty();
@@ -268,7 +261,7 @@ mod tests {
             tasks.set((tasks.get().0, tasks.get().1 + 1));
             (false, Vec::new())
         })));
-        assert!(hold.has_work() && !hold.look_for_program().unwrap());
+        assert!(hold.has_work() && !hold.look_by(None, true).unwrap());
         assert_eq!((calls.get(), hold.hooks.len(), hold.hooks_called), ((0, 1), 2, 0));
         assert!(!hold.look_around(None).unwrap());
         assert_eq!((calls.get(), hold.hooks.len(), hold.hooks_called), ((1, 2), 2, 0));
@@ -298,6 +291,10 @@ mod tests {
         let error = worlds[0].hold().look_around(None).unwrap_err();
         assert_eq!((error.class(), error.text()), (Class::Intern, "junk"));
         assert!(!worlds[0].hold().look_around(None).unwrap(), "it is told once");
+        // A wait that ends so says that the rank is awake.
+        let mut hold = worlds[0].hold();
+        (hold.trouble, hold.engine.told) = (Some(error), true);
+        assert!(hold.wait_until(None, |_| Ok(false)).is_err() && !hold.engine.told && !hold.engine.polling);
     }
 
     #[test]
