@@ -26,8 +26,12 @@ int main(int argc, char **argv)
         OK(MPI_Alloc_mem(sizeof(int), MPI_INFO_NULL, &many[i]));
         *many[i] = i;
     }
+    /* malloc may begin elsewhere now and then: where every block took a page, none of the last 1,000 would be near the one before. */
+    int n_near = 0;
+    for (int i = MANY - 1000; i < MANY; i++)
+        n_near += labs((char *)many[i] - (char *)many[i - 1]) < 4096;
     if (argc > 1)
-        CHECK(labs((char *)many[MANY - 1] - (char *)many[MANY - 2]) < 4096, "short blocks take pages, however many there are");
+        CHECK(n_near > 900, "of 1000 short blocks %d are near the one before: they take pages, however many there are", n_near);
     for (int i = 0; i < MANY; i++) {
         CHECK(*many[i] == i, "block %d has %d", i, *many[i]);
         OK(MPI_Free_mem(many[i]));
