@@ -199,10 +199,32 @@ static void names(void)
     OK(MPI_Type_set_name(type, "two ints"));
     OK(MPI_Type_get_name(type, name, &length));
     CHECK(strcmp(name, "two ints") == 0 && length == 8, "%s", name);
+    char long_name[2 * MPI_MAX_OBJECT_NAME];
+    memset(long_name, 'x', sizeof long_name);
+    long_name[sizeof long_name - 1] = 0;
+    OK(MPI_Type_set_name(type, long_name));
+    OK(MPI_Type_get_name(type, name, &length));
+    CHECK(length == MPI_MAX_OBJECT_NAME - 1 && strncmp(name, long_name, length) == 0, "%d letters", length);
     OK(MPI_Type_dup(type, &copy));
     OK(MPI_Type_free(&type));
     bounds(copy, 0, 8, 0, 8, 8);
     OK(MPI_Type_free(&copy));
+}
+
+/* Datatypes of datatypes of datatypes, each of which is freed as soon as the next is made of it. */
+static void deep(void)
+{
+    MPI_Datatype type, next;
+    int size;
+    OK(MPI_Type_dup(MPI_INT, &type));
+    for (int step = 0; step < 100000; step++) {
+        OK(step % 2 ? MPI_Type_contiguous(1, type, &next) : MPI_Type_create_resized(type, 0, 8, &next));
+        OK(MPI_Type_free(&type));
+        type = next;
+    }
+    OK(MPI_Type_size(type, &size));
+    CHECK(size == sizeof(int), "%d", size);
+    OK(MPI_Type_free(&type));
 }
 
 static int copied, deleted;
@@ -342,6 +364,7 @@ int main(int argc, char **argv)
     OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     constructors();
     structs();
+    deep();
     arrays();
     contents();
     names();

@@ -42,6 +42,7 @@ static void one_dies(void)
         FAILS(MPIX_ERR_PROC_FAILED, MPI_Wait(&request, &status));
         CHECK(request == MPI_REQUEST_NULL, "the request is kept");
         FAILS(MPIX_ERR_PROC_FAILED, MPI_Probe(1, 6, MPI_COMM_WORLD, &status));
+        FAILS(MPIX_ERR_PROC_FAILED, MPI_Iprobe(1, 6, MPI_COMM_WORLD, &flag, &status));
         FAILS(MPIX_ERR_PROC_FAILED, MPI_Send(&value, 1, MPI_INT, 1, 6, MPI_COMM_WORLD));
         FAILS(MPIX_ERR_PROC_FAILED, MPI_Ssend(&value, 1, MPI_INT, 1, 6, MPI_COMM_WORLD));
         FAILS(MPIX_ERR_PROC_FAILED, MPI_Send(big, sizeof big, MPI_CHAR, 1, 6, MPI_COMM_WORLD));
@@ -152,6 +153,7 @@ static void dies_full(void)
 static void revoked(void)
 {
     MPI_Comm comm, shrunk;
+    MPI_Message message;
     int value = 0, flag = -1, size;
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     OK(MPIX_Comm_is_revoked(comm, &flag));
@@ -166,6 +168,8 @@ static void revoked(void)
     }
     OK(MPIX_Comm_is_revoked(comm, &flag));
     CHECK(flag == 1, "not revoked");
+    FAILS(MPIX_ERR_REVOKED, MPI_Iprobe(0, 99, comm, &flag, MPI_STATUS_IGNORE));
+    FAILS(MPIX_ERR_REVOKED, MPI_Improbe(MPI_ANY_SOURCE, 99, comm, &flag, &message, MPI_STATUS_IGNORE));
     FAILS(MPIX_ERR_REVOKED, MPI_Barrier(comm));
     FAILS(MPIX_ERR_REVOKED, MPI_Send(&value, 1, MPI_INT, 0, 0, comm));
     OK(MPIX_Comm_shrink(comm, &shrunk));

@@ -42,6 +42,23 @@ fn help_is_what_it_was() {
     );
 }
 
+/// Some pages are written by hand.
+#[test]
+fn the_manual_page_knows_every_option_of_the_help() {
+    for (name, program, arguments) in COMMANDS {
+        let help = Command::new(program).args(arguments).output().unwrap().stdout;
+        let page = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("man")
+            .join(format!("{name}.1"));
+        let page = std::fs::read_to_string(page).unwrap().replace('\\', "");
+        let help = String::from_utf8(help).unwrap();
+        let words = help.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+        let options: Vec<&str> = words.filter(|word| word.starts_with("--") && word.len() > 2).collect();
+        let absent: Vec<&&str> = options.iter().filter(|option| !page.contains(**option)).collect();
+        assert!(absent.is_empty(), "{absent:?} of {options:?} are not in man/{name}.1");
+    }
+}
+
 #[test]
 fn what_is_unknown_is_refused_with_a_word_about_help() {
     for (name, program, arguments) in COMMANDS {

@@ -88,6 +88,7 @@ fn the_ranks_memory_is_reported_in_order() {
 #[test]
 fn memory_comes_from_where_it_is_asked() {
     let Ok(maps) = std::fs::read_to_string("/proc/self/numa_maps") else {
+        eprintln!("this kernel knows no NUMA nodes");
         return;
     };
     assert!(maps.contains("default"), "{maps}");

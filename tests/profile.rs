@@ -440,6 +440,7 @@ fn ranks_are_placed_by_a_traced_run_and_then_by_what_it_found() {
         said
     };
     if mpi::sys::cpu::allowed(0) < 2 {
+        eprintln!("one CPU leaves no choice of places");
         return;
     }
     let first = placed("auto");

@@ -6,6 +6,7 @@
 
 use super::constants::*;
 use super::edge::*;
+use super::pt2pt::length;
 use super::types::*;
 use crate::fail;
 use crate::mpi::coll::machine::Element;
@@ -41,7 +42,7 @@ pub fn data(state: &State, (address, count, datatype): Triple, name: &str) -> Re
     let element = element_of(state, datatype, count)?;
     check_address(
         address,
-        count * element.datatype.size(),
+        length(count, &element.datatype)?,
         element.datatype.true_lb(),
         name,
     )?;
@@ -127,7 +128,8 @@ pub fn varying<C: Copy + Into<i64>, D: Copy + Into<i64>>(
     let counts = self::counts(counts, ranks as usize, side.counts)?;
     let displs = self::displs(displs, ranks as usize, side.displs)?;
     let element = element(state, datatype)?;
-    let len = counts.iter().sum::<usize>() * element.datatype.size();
+    let total = counts.iter().fold(0usize, |sum, &count| sum.saturating_add(count));
+    let len = length(total, &element.datatype)?;
     check_address(address, len, element.datatype.true_lb(), side.buffer)?;
     Ok(Blocks {
         address: address.cast_mut().cast(),
@@ -198,14 +200,6 @@ pub fn aliased<T>() -> Result<T> {
 }
 
 impl Blocks {
-    /// Whether no block has data.
-    pub fn is_empty(&self) -> bool {
-        match &self.places {
-            Places::Regular { count, element } => count * element.datatype.size() == 0,
-            Places::Varying { counts, .. } | Places::Each { counts, .. } => counts.iter().all(|&count| count == 0),
-        }
-    }
-
     /// Refuses `other`, which is to be copied to or from this rank's block, if it is that block.
     pub fn refuse_overlap(&self, other: *mut u8, rank: u32, empty: bool) -> Result<()> {
         let (shift, _) = self.block_of(rank);

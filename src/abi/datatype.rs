@@ -12,7 +12,7 @@ use super::status::{read, store_elements};
 use super::types::*;
 use crate::fail;
 use crate::mpi::datatype::Combiner;
-use crate::mpi::datatype::basic::{self, Basic};
+use crate::mpi::datatype::basic;
 use crate::mpi::world::State;
 use std::ffi::{c_char, c_int, c_void};
 
@@ -209,16 +209,7 @@ pub unsafe extern "C" fn MPI_Type_get_name(
 pub unsafe extern "C" fn MPI_Type_set_name(datatype: MPI_Datatype, type_name: *const c_char) -> c_int {
     on_world("MPI_Type_set_name", |hold| {
         let datatype = hold.datatypes.get(datatype)?;
-        let name = string(type_name, "type_name")?;
-        if name.len() >= MPI_MAX_OBJECT_NAME as usize {
-            fail!(
-                Arg,
-                "the name has {} bytes, more than {}",
-                name.len(),
-                MPI_MAX_OBJECT_NAME - 1
-            );
-        }
-        datatype.set_name(&name);
+        datatype.set_name(&string(type_name, "type_name")?);
         Ok(())
     })
 }
@@ -437,17 +428,6 @@ pub unsafe extern "C" fn MPIX_Type_iov_len(
         store(iov_len, "iov_len", blocks as MPI_Count)?;
         store(actual_iov_bytes, "actual_iov_bytes", bytes as MPI_Count)
     })
-}
-
-/// The predefined datatype that `handle` names, for functions that take no other.
-///
-/// # Errors
-/// `Type`: no datatype, or a derived one.
-pub fn predefined(state: &State, handle: MPI_Datatype) -> Result<&'static Basic> {
-    match state.datatypes.get(handle)?.basic() {
-        Some(basic) => Ok(basic),
-        None => fail!(Type, "the datatype {handle:#x} is not predefined"),
-    }
 }
 
 const _: () = assert!(basic::NULL == MPI_DATATYPE_NULL);

@@ -17,11 +17,12 @@ use crate::mpi::comm::{Comm, dynamic};
 use crate::mpi::info::Info;
 use crate::mpi::world::Hold;
 use crate::shm::names::{self, NAMES, Refused, SERVICE};
+use crate::sys::descriptor;
 use std::ffi::{CStr, OsString, c_char, c_int};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -289,9 +290,8 @@ pub unsafe extern "C" fn MPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> c
         let mut socket = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
         let swap = |mine: u64| {
             let mut theirs = [0; 8];
-            let done = socket
-                .write_all(&mine.to_be_bytes())
-                .and_then(|()| socket.read_exact(&mut theirs));
+            let done =
+                descriptor::send_all(socket.as_fd(), &mine.to_be_bytes()).and_then(|()| socket.read_exact(&mut theirs));
             match done {
                 Ok(()) => Ok(u64::from_be_bytes(theirs)),
                 Err(error) => fail!(Arg, "descriptor {fd} does not serve as a connection: {error}"),

@@ -263,6 +263,9 @@ pub unsafe extern "C" fn MPI_Info_get_string(
             let (flag, buflen) = (out(flag, "flag")?, out(buflen, "buflen")?);
             let found = info.get(self::key(key)?)?;
             if let Some(found) = found {
+                if *buflen < 0 {
+                    fail!(Arg, "buflen is {buflen} but must not be negative");
+                }
                 if *buflen > 0 {
                     write(value, *buflen as usize, found)?;
                 }

@@ -11,6 +11,7 @@ use super::types::*;
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::Comm;
+use crate::mpi::datatype::Datatype;
 use crate::mpi::datatype::basic::row_size;
 use crate::mpi::request::RequestKey;
 use crate::mpi::world::State;
@@ -20,7 +21,7 @@ use std::rc::Rc;
 /// The communication buffer that the program describes.
 ///
 /// # Errors
-/// `Count`, `Type` (null, freed, not committed), `Buffer` for a null address that is not MPI_BOTTOM.
+/// `Count` (more bytes than there can be, too), `Type` (null, freed, not committed), `Buffer` for a null address that is not MPI_BOTTOM.
 #[inline(always)]
 pub fn buffer(state: &State, address: *const c_void, count: usize, datatype: MPI_Datatype) -> Result<Buffer> {
     // Nothing is of no type, as in MPICH.
@@ -30,6 +31,7 @@ pub fn buffer(state: &State, address: *const c_void, count: usize, datatype: MPI
         datatype
     };
     let datatype = state.datatypes.committed(datatype)?;
+    length(count, datatype)?;
     let buffer = Buffer::typed(address.cast_mut().cast(), count, datatype);
     if address.is_null() && datatype.true_lb() == 0 && !buffer.is_empty() {
         return Err(no_buffer(count));
@@ -52,7 +54,7 @@ pub fn on_short_way(state: &State, detours: u8, comm: MPI_Comm, peer: c_int) -> 
 #[inline(always)]
 pub fn row(state: &State, address: *const c_void, count: usize, datatype: MPI_Datatype) -> Option<(*const u8, usize)> {
     match row_size(datatype) {
-        Some(size) => Some((address.cast(), count * size)),
+        Some(size) => Some((address.cast(), count.checked_mul(size)?)),
         None => row_of(state, address, count, datatype),
     }
 }
@@ -77,6 +79,22 @@ pub fn message_buffer(state: &State, address: *const c_void, count: usize, datat
         return Ok(Buffer::of_type(address.cast_mut().cast(), count, datatype));
     }
     Ok(buffer)
+}
+
+/// Bytes of data in `count` elements.
+///
+/// # Errors
+/// `Count`: more than memory can have.
+#[inline]
+pub fn length(count: usize, datatype: &Datatype) -> Result<usize> {
+    match count.checked_mul(datatype.size()) {
+        Some(len) if len <= isize::MAX as usize => Ok(len),
+        _ => fail!(
+            Count,
+            "{count} elements of {} bytes are more than memory can have",
+            datatype.size()
+        ),
+    }
 }
 
 #[cold]

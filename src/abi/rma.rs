@@ -7,11 +7,12 @@
 use super::constants::*;
 use super::edge::*;
 use super::op::op;
-use super::pt2pt::{buffer, dest, store_request};
+use super::pt2pt::{buffer, dest, length, store_request};
 use super::types::*;
 use super::win::{on_win, window};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
+use crate::mpi::datatype::basic::Basic;
 use crate::mpi::op::Function;
 use crate::mpi::request::Request;
 use crate::mpi::rma::short::{self, Here, There};
@@ -40,6 +41,7 @@ fn target(
     let rank = dest(&window.comm, rank)?;
     let count = self::count(count, "target_count")?;
     let datatype = state.datatypes.committed(datatype)?.clone();
+    length(count, &datatype)?;
     Ok(rank.map(|rank| Target {
         rank,
         disp,
@@ -156,7 +158,7 @@ fn predefined(state: &State, name: &str, datatype: MPI_Datatype) -> Result<()> {
 #[allow(clippy::too_many_arguments)]
 fn combine<const PREDEFINED: bool>(
     name: &'static str,
-    origin: Elements,
+    own: Elements,
     result: Option<Elements>,
     rank: c_int,
     disp: MPI_Aint,
@@ -169,16 +171,16 @@ fn combine<const PREDEFINED: bool>(
         let Ok(op) = op(state, op_handle) else { return false };
         // The origin of a fetch without an operation is not looked at, whatever it is.
         let no_op = op_handle == MPI_NO_OP;
-        let fetched = result.unwrap_or(origin);
+        let fetched = result.unwrap_or(own);
         let short = there(
-            &[if no_op { fetched } else { origin }, fetched],
+            &[if no_op { fetched } else { own }, fetched],
             rank,
             disp,
             (count, datatype),
         );
         if let (Some(there), Function::Builtin(builtin)) = (short, op.function) {
             let here = Here {
-                origin: if no_op { std::ptr::null() } else { origin.0.cast() },
+                origin: if no_op { std::ptr::null() } else { own.0.cast() },
                 compare: std::ptr::null(),
                 result: result.map_or(std::ptr::null_mut(), |result| result.0.cast_mut().cast()),
             };
@@ -198,14 +200,38 @@ fn combine<const PREDEFINED: bool>(
         }
         let origin = match op_handle {
             MPI_NO_OP => Buffer::bytes(std::ptr::null_mut(), 0),
-            _ => local(hold, origin, "origin_count")?,
+            _ => local(hold, own, "origin_count")?,
         };
-        let result = result.map(|result| local(hold, result, "result_count")).transpose()?;
-        match target(hold, window, rank, disp, count, datatype)? {
-            Some(target) => update::accumulate(hold, window, &origin, result.as_ref(), &target, &op),
-            None => Ok(()),
+        let fetched = result.map(|result| local(hold, result, "result_count")).transpose()?;
+        let Some(target) = target(hold, window, rank, disp, count, datatype)? else {
+            return Ok(());
+        };
+        let combined = (op_handle != MPI_NO_OP).then_some(own);
+        for (_, count, datatype) in combined.into_iter().chain(result) {
+            made_of_the_same(hold, (count, datatype), &target)?;
         }
+        update::accumulate(hold, window, &origin, fetched.as_ref(), &target, &op)
     })
+}
+
+/// Makes sure that elements on this side, if there are any, are made of the same values as those of an update's target. MPI-4.1 §12.3.4.
+fn made_of_the_same(state: &State, (count, datatype): (i64, MPI_Datatype), target: &Target) -> Result<()> {
+    if count == 0 || target.is_empty() {
+        return Ok(());
+    }
+    let (own, theirs) = (state.datatypes.get(datatype)?.element(), target.datatype.element());
+    if let (Some(own), Some(theirs)) = (own, theirs)
+        && (own.repr, own.class) == (theirs.repr, theirs.class)
+    {
+        return Ok(());
+    }
+    let name = |basic: Option<&Basic>| basic.map_or("several predefined datatypes", |basic| basic.name);
+    fail!(
+        Type,
+        "{} cannot be combined with {}, which the target is made of",
+        name(own),
+        name(theirs)
+    )
 }
 
 /// Copies to a member's memory. MPI-4.1 §12.3.1.

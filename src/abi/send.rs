@@ -150,7 +150,7 @@ fn send_long(
     mode: Option<Mode>,
 ) -> c_int {
     let arguments = (buf, count, datatype, dest, tag);
-    let short = || short(None, arguments, comm, true).then_some(MPI_SUCCESS);
+    let short = || (mode == Some(Mode::Standard) && short(None, arguments, comm, true)).then_some(MPI_SUCCESS);
     let long = || on_comm(name, comm, |hold, comm| send_other(hold, comm, arguments, mode));
     timing::long_way(call, short, long)
 }

@@ -83,7 +83,6 @@ const _: () = {
 };
 
 // Call-backs: each alias is the nullable pointer to the function type that C knows by this name.
-pub type MPI_Handler_function = Option<unsafe extern "C" fn(*mut MPI_Comm, *mut c_int, ...)>;
 pub type MPI_Comm_errhandler_function = Option<unsafe extern "C" fn(*mut MPI_Comm, *mut c_int, ...)>;
 pub type MPI_Win_errhandler_function = Option<unsafe extern "C" fn(*mut MPI_Win, *mut c_int, ...)>;
 pub type MPI_File_errhandler_function = Option<unsafe extern "C" fn(*mut MPI_File, *mut c_int, ...)>;

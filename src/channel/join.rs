@@ -116,7 +116,9 @@ impl<B: Bytes> Channel<B> {
         };
         channel.leave_out();
         channel.seen();
-        cpu::join_barriers();
+        if !cpu::join_barriers() {
+            channel.barriers = crate::shm::bell::Barriers::Local;
+        }
         let block = channel.segment.rank(me);
         block.pid.store(std::process::id(), Ordering::Relaxed);
         block.canary.store(*channel.canary, Ordering::Relaxed);

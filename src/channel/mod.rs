@@ -152,6 +152,7 @@ pub struct Channel<B> {
     me: u32,
     /// Behind a pointer, so that one control variable more does not move what the short ways use.
     settings: Box<Settings>,
+    /// The barrier behind which this rank rings: its own where no sleeper's would reach it.
     barriers: Barriers,
     ring_max: usize,
     /// Longest message in a row that takes the short way.

@@ -34,7 +34,7 @@ pub(super) struct Out<B> {
     pub(super) large: u64,
     /// The receiver is dead: nothing is sent any more.
     pub(super) closed: bool,
-    /// Control records that found the ring full; they go before messages.
+    /// Control records that found the ring full; they are tried before messages that did, too.
     pub(super) controls: VecDeque<Record>,
     /// Messages in the order of their starting; only the first may be under way.
     pub(super) messages: VecDeque<Outgoing<B>>,

@@ -234,10 +234,10 @@ impl<B: Bytes> Channel<B> {
         self.counters.sleeps += 1;
         self.tell_counters();
         let bell = &self.segment.rank(self.me).bell;
-        let ticket = bell.announce(|| match self.barriers {
-            Barriers::Local => local_barrier(),
-            Barriers::Remote => {
-                cpu::barrier_everywhere();
+        let ticket = bell.announce(|| {
+            // Where the kernel refuses, this rank may hear late of what comes: it looks again after a while.
+            if self.segment.barriers() == Barriers::Local || !cpu::barrier_everywhere() {
+                local_barrier();
             }
         });
         Bed {

@@ -68,11 +68,12 @@ impl Buffer {
         }
     }
 
-    /// Where `count` elements of `datatype` at `address` lie in a row, and how many bytes they are, if they do.
+    /// Where `count` elements of `datatype` at `address` lie in a row, and how many bytes they are, if they do and memory can have so many.
     #[inline(always)]
     pub fn row(address: *mut u8, count: usize, datatype: &Datatype) -> Option<(*mut u8, usize)> {
         let first = address.wrapping_offset(datatype.true_lb());
-        (datatype.is_contiguous() || count == 0).then_some((first, count * datatype.size()))
+        let len = count.checked_mul(datatype.size())?;
+        (datatype.is_contiguous() || count == 0).then_some((first, len))
     }
 
     /// Where its bytes lie, if they lie in a row.

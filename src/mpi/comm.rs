@@ -58,6 +58,8 @@ pub struct Comm {
     pub started_boards: OnceCell<Option<Rc<Boards>>>,
     /// Nonblocking and persistent collective operations so far.
     pub started_collectives: Cell<u32>,
+    /// Persistent collectives made on it, as a number that wraps around.
+    pub persistent_collectives: Cell<u32>,
     /// Votes cast on it by agreements.
     pub votes: Cell<u32>,
     /// The deaths that were acknowledged on it: that many of the job's first.
@@ -98,6 +100,7 @@ impl Comm {
             boards: OnceCell::new(),
             started_boards: OnceCell::new(),
             started_collectives: Cell::new(0),
+            persistent_collectives: Cell::new(0),
             votes: Cell::new(0),
             acknowledged: Cell::new(0),
             errhandler: RefCell::default(),

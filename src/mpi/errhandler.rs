@@ -4,7 +4,7 @@
 //! above it the running number of the error, under which its sentence is kept for a while. Codes and
 //! classes that the program adds have bit 30 set, which puts them above `MPI_ERR_LASTCODE`.
 
-use super::error::{Class, Error, Result};
+use super::error::{Error, Result};
 use super::table::Table;
 use crate::fail;
 use std::ffi::c_int;
@@ -359,13 +359,6 @@ impl Errors {
     }
 }
 
-impl Class {
-    /// What the class means, in a few words.
-    pub fn describe(self) -> &'static str {
-        describe(self as c_int).unwrap_or("Unknown error class")
-    }
-}
-
 /// What predefined error class `class` means, in the words MPICH uses.
 pub fn describe(class: c_int) -> Option<&'static str> {
     CLASSES
@@ -473,6 +466,7 @@ pub const CLASSES: &[(c_int, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mpi::error::Class;
 
     #[test]
     fn a_code_carries_its_class_and_sentence() {

@@ -35,9 +35,9 @@ impl Kind {
         (Kind::Node, &["numa", "numanode"]),
         (Kind::L5, &["l5cache"]),
         (Kind::L4, &["l4cache"]),
-        (Kind::L3, &["l3cache"]),
-        (Kind::L2, &["l2cache"]),
-        (Kind::L1, &["l1cache"]),
+        (Kind::L3, &["l3cache", "l3ucache"]),
+        (Kind::L2, &["l2cache", "l2ucache"]),
+        (Kind::L1, &["l1cache", "l1dcache"]),
         (Kind::Core, &["core", "cpu", "slot"]),
         (Kind::Pu, &["hwthread", "pu"]),
     ];

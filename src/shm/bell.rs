@@ -8,6 +8,7 @@
 //!    then makes every CPU pass one (membarrier(2)) before it looks.
 
 use super::sync::{AtomicU32, Ordering, fence};
+use std::sync::atomic::compiler_fence;
 
 /// A rank's bell. `shown` and `word` lie in lines of their own, so that wake-ups do not take
 /// from senders the line they look at for each message.
@@ -44,8 +45,10 @@ impl Barriers {
     /// The barrier between publishing and ringing.
     #[inline]
     pub fn before_ringing(self) {
-        if self == Barriers::Local {
-            fence(Ordering::SeqCst);
+        match self {
+            Barriers::Local => fence(Ordering::SeqCst),
+            // The sleeper's barrier stands in for the CPU's; the compiler has to keep the order, too.
+            Barriers::Remote => compiler_fence(Ordering::SeqCst),
         }
     }
 }

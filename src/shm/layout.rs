@@ -43,7 +43,7 @@ pub const PAGE: usize = 4096;
 pub const CONTEXTS: usize = 1 << 15;
 /// Behind them, contexts of persistent collective operations, which send no messages.
 pub const KEPT: usize = STARTED;
-/// Those of them, from the first on, that have boards: more communicators at a time are seldom, and boards make the mapping
+/// Those of all [`CONTEXTS`], from the first on, that have boards: more communicators at a time are seldom, and boards make the mapping
 /// long.
 pub const BOARDED: usize = 1 << 13;
 /// Most ranks of a job: an envelope has 16 bits for a rank.
@@ -52,7 +52,7 @@ pub const MAX_RANKS: u32 = 1 << 15;
 /// Bytes of rings that one receiver has for all its senders together, at most, in jobs of up to [`SMALL`] ranks, of up to
 /// [`LARGE`], and of more.
 const RINGS_PER_RECEIVER: (usize, usize, usize) = (576 << 10, 2 << 20, 256 << 10);
-/// Ranks of a job in which each pair has the largest ring.
+/// Most ranks of a job in which the first of these bounds what a receiver has.
 const SMALL: usize = 8;
 /// Most ranks of a job whose pairs have room for messages of some KiB, and shuttles.
 const LARGE: usize = 64;

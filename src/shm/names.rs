@@ -7,7 +7,7 @@
 //! Who publishes claims a free entry (0 -> 1) and shows it when it is filled in (1 -> 2); who takes it back does the
 //! same backwards. A reader believes what it has read if the entry was shown before and after, in the same showing.
 
-use super::sync::{AtomicU64, Ordering};
+use super::sync::{AtomicU64, Ordering, fence};
 
 /// Names of a job at a time.
 pub const NAMES: usize = 4096;
@@ -70,7 +70,7 @@ pub fn find(names: &[Name], service: &str) -> Option<String> {
     names.iter().find_map(|name| name.look(service)).map(|(_, port)| port)
 }
 
-/// Publishes `port` for `service`; neither is longer than it may be.
+/// Publishes `port` for `service`; neither is longer than it may be. Of two who publish the same at the same moment both may succeed.
 ///
 /// # Errors
 /// Why not.
@@ -87,6 +87,8 @@ pub fn publish(names: &[Name], service: &str, port: &str) -> Result<(), Refused>
         state & 3 == 0 && claim().is_ok()
     };
     let name = names.iter().find(claim).ok_or(Refused::Full)?;
+    // Who sees a word of what follows sees the claim.
+    fence(Ordering::Release);
     write(&name.service, service);
     write(&name.port, port);
     let state = name.state.load(Ordering::Relaxed);

@@ -46,8 +46,8 @@ struct JobHeader {
     remote_barriers: AtomicU32,
     /// [`ABORT`] + exit code of MPI_Abort; 0 while nobody has called it.
     abort: AtomicU32,
-    /// Ranks that have died in a job that goes on, as the launcher counts them.
-    deaths: AtomicU32,
+    /// Ranks that have died in a job that goes on, as the launcher counts them, times 2^32, plus the last of them.
+    deaths: AtomicU64,
     /// Deaths and revoked communicators.
     events: AtomicU32,
     next_context: AtomicU32,
@@ -94,7 +94,7 @@ pub struct RankBlock {
     pub waiting: Waiting,
     /// What it does.
     pub doing: Doing,
-    /// Written by the launcher: 0, or the how manyeth rank to die it was.
+    /// 0, or the how manyeth rank to die it was; written by whoever first looks at that death.
     death: AtomicU32,
     /// The settings it would have all ranks go by.
     accord: accord::Accord,
@@ -382,28 +382,39 @@ impl Segment {
         })
     }
 
-    /// Launcher: rank `rank` is gone, and the job goes on without it. Wakes everybody. The rank's number comes before the count of
-    /// deaths, so a number up to that count is of a rank all of whose words have been seen. Who is dead already stays so.
+    /// Launcher: rank `rank` is gone, and the job goes on without it. Wakes everybody. It is dead before it is counted, so a number
+    /// up to a count that was seen is of a rank all of whose words have been seen. Who is dead already stays so.
     pub fn bury(&self, rank: u32) {
-        let (deaths, block) = (&self.header().deaths, self.rank(rank));
-        if block.life.swap(Life::Dead as u32, Ordering::AcqRel) == Life::Dead as u32 {
+        if self.rank(rank).life.swap(Life::Dead as u32, Ordering::AcqRel) == Life::Dead as u32 {
             return;
         }
-        let mut before = deaths.load(Ordering::Relaxed);
+        // Another launcher may bury another rank at the same time: the count and whose it is change at once.
+        let deaths = &self.header().deaths;
+        let mut before = deaths.load(Ordering::Acquire);
         loop {
-            block.death.store(before + 1, Ordering::Release);
-            // Another launcher may bury another rank at the same time.
-            match deaths.compare_exchange(before, before + 1, Ordering::Release, Ordering::Relaxed) {
+            let count = self.number_last_death(before).wrapping_add(1);
+            let after = u64::from(count) << 32 | u64::from(rank);
+            match deaths.compare_exchange(before, after, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => break,
                 Err(now) => before = now,
             }
         }
+        self.deaths();
         self.announce();
     }
 
-    /// Ranks that have died.
+    /// The count of `deaths`, the last of which gets its number if it has none yet.
+    fn number_last_death(&self, deaths: u64) -> u32 {
+        let (count, rank) = ((deaths >> 32) as u32, deaths as u32);
+        if count != 0 && rank < self.known() {
+            self.rank(rank).death.store(count, Ordering::Release);
+        }
+        count
+    }
+
+    /// Ranks that have died; each that is known here has its number.
     pub fn deaths(&self) -> u32 {
-        self.header().deaths.load(Ordering::Acquire)
+        self.number_last_death(self.header().deaths.load(Ordering::Acquire))
     }
 
     /// The how manyeth rank to die `rank` was, if it has died.

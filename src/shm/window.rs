@@ -26,11 +26,17 @@ pub struct Control {
 impl Control {
     /// Takes the lock if that is possible now.
     pub fn try_lock(&self, exclusive: bool) -> bool {
-        if exclusive {
-            return self.swap(0, EXCLUSIVE);
+        match exclusive {
+            true => self.swap(0, EXCLUSIVE),
+            false => self.writers.load(Ordering::Relaxed) == 0 && self.try_join(),
         }
+    }
+
+    /// Takes the lock beside others that share it, even if somebody waits for it exclusively, whose turn it may be only after
+    /// something that the caller has to do.
+    pub fn try_join(&self) -> bool {
         let held = self.holders.load(Ordering::Relaxed);
-        held & EXCLUSIVE == 0 && self.writers.load(Ordering::Relaxed) == 0 && self.swap(held, held + 1)
+        held & EXCLUSIVE == 0 && self.swap(held, held + 1)
     }
 
     fn swap(&self, old: u32, new: u32) -> bool {
@@ -88,10 +94,10 @@ mod tests {
         let control = Control::default();
         assert!(control.try_lock(false) && control.try_lock(false) && !control.try_lock(true));
         control.wait(true);
-        assert!(!control.try_lock(false));
+        assert!(!control.try_lock(false) && control.try_join() && control.unlock(false));
         assert!(control.unlock(false) && control.unlock(false));
         assert!(control.try_lock(true) && !control.stop_waiting(true));
-        assert!(!control.try_lock(false) && !control.try_lock(true));
+        assert!(!control.try_lock(false) && !control.try_lock(true) && !control.try_join());
         assert!(!control.unlock(true));
         assert!(control.try_lock(false));
     }

@@ -101,6 +101,10 @@ impl CpuSet {
         let mut set = CpuSet::default();
         for (index, word) in mask.rsplit(',').enumerate().filter(|(_, word)| !word.is_empty()) {
             let digits = word.trim().trim_start_matches("0x");
+            if digits == "f...f" {
+                (index * 32..=HIGHEST).for_each(|cpu| set.add(cpu));
+                continue;
+            }
             let digits = if digits.is_empty() { "0" } else { digits };
             let bits = u32::from_str_radix(digits, 16).map_err(|_| format!("{word:?} is not a mask of CPUs"))?;
             let cpus = (0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| index * 32 + bit);
@@ -169,6 +173,8 @@ mod tests {
         );
         assert_eq!(CpuSet::from_mask("0x0").unwrap(), CpuSet::default());
         assert_eq!(CpuSet::from_mask("0x00000011").unwrap().to_string(), "0,4");
+        let open = CpuSet::from_mask("0xf...f,0x00000001").unwrap();
+        assert!(open.has(0) && !open.has(31) && open.has(32) && open.has(HIGHEST));
         assert!(CpuSet::from_mask("0xzz").is_err());
     }
 

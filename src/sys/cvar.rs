@@ -75,7 +75,7 @@ cvars! {
     one_copy_together "ONE_COPY_TOGETHER" 262144 0..=1073741824
         "bytes of messages of one sender, none of more than half of them, that a receiver copies by one call of the kernel when they have come together and have receives; 0: each by a call of its own";
     one_copy_shared "ONE_COPY_SHARED" 32768 0..=1073741824
-        "the same where ranks share CPUs, and 32 times that where the kernel copies much slower than a process does: shorter messages go through cells and nothing is learnt, but of what lies in memory that other ranks map, or goes to a rank on a CPU far away; 0: as elsewhere";
+        "ONE_COPY_MIN where ranks share CPUs, and 32 times that where the kernel copies much slower than a process does: shorter messages go through cells and nothing is learnt, but of what lies in memory that other ranks map, or goes to a rank on a CPU far away; 0: as elsewhere";
     offer_min "OFFER_MIN" 65536 1..=1073741824
         "bytes from which a message waits in the sender's memory until its receive is posted, even if it will go through cells; four times that if the ring has room for it in parts; eight times that, where it goes through cells, if receivers have given all of them back";
     way "WAY" 0 0..=4

@@ -163,6 +163,12 @@ pub fn parse(
             Some(file) => (file, at + 1),
             None => (text(rest.get(at + 1).ok_or("-configfile needs a file")?)?, at + 2),
         };
+        if let Some(more) = rest.get(end) {
+            return Err(format!(
+                "{:?} stands behind -configfile {file}, which stands in place of all programs: options go before it",
+                more.to_string_lossy()
+            ));
+        }
         let lines = words::programs(&read(&file)?)?;
         rest.splice(at..end, lines.into_iter().map(OsString::from));
     }
@@ -292,7 +298,8 @@ impl Parser<'_> {
             Action::Timestamp => self.job.output.has_time = true,
             Action::OutFile => self.job.output.out = Some(value()),
             Action::ErrFile => self.job.output.err = Some(value()),
-            Action::OutputFolder => self.job.output.fill_folder(&values[0]),
+            // Nothing is copied anyway.
+            Action::OutputFolder => self.job.output.fill_folder(values[0].trim_end_matches(":nocopy")),
             Action::Directives => directives::output(&values[0], &mut self.job.output)?,
             Action::Merge => self.job.output.merges = true,
             Action::Reader => {

@@ -8,15 +8,16 @@ use std::time::Instant;
 impl Watch<'_> {
     /// A signal has come to mpirun.
     pub(super) fn signal(&mut self, number: i32, from_terminal: bool) {
-        if matches!(number, libc::SIGINT | libc::SIGTERM | libc::SIGHUP) {
+        let ends = matches!(number, libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT);
+        if ends {
             let wait = if self.until.is_none() { LINGER } else { GRACE };
             let until = Instant::now() + wait;
             self.until = Some(self.until.map_or(until, |before| before.min(until)));
         }
         match number {
             libc::SIGCHLD => {}
-            libc::SIGINT | libc::SIGTERM | libc::SIGHUP if self.ending.is_some() => self.kill_hard(),
-            libc::SIGINT | libc::SIGTERM | libc::SIGHUP => {
+            _ if ends && self.ending.is_some() => self.kill_hard(),
+            _ if ends => {
                 self.code.get_or_insert(128 + number);
                 self.ending = Some(Instant::now() + GRACE);
                 self.send(number, from_terminal);

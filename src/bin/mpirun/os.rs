@@ -83,6 +83,15 @@ pub fn prepare(command: &mut Command, child: Child) {
     unsafe { command.pre_exec(before_exec) };
 }
 
+/// Whether `fd` is a terminal that stops processes of background groups that write to it (`stty tostop`).
+pub fn stops_writers(fd: BorrowedFd<'_>) -> bool {
+    // SAFETY: termios is plain data, which the call fills in.
+    unsafe {
+        let mut mode: libc::termios = zeroed();
+        libc::tcgetattr(fd.as_raw_fd(), &mut mode) == 0 && mode.c_lflag & libc::TOSTOP != 0
+    }
+}
+
 /// Orphans among our descendants become our children, so that they can be found and ended.
 pub fn adopt_orphans() {
     // SAFETY: plain integers. A kernel without it only leaves orphans to init.
@@ -183,8 +192,8 @@ pub struct Signal {
 }
 
 impl Signals {
-    /// Blocks `numbers` and reads them instead, those too that who started us had ignored: of children whose SIGCHLD is ignored
-    /// nobody learns how they ended (waitpid(2)).
+    /// Blocks `numbers` and reads them instead, those too that who started us had ignored (of children whose SIGCHLD is ignored
+    /// nobody learns how they ended, waitpid(2)) but SIGHUP: nohup(1) has it ignored for us to go on.
     ///
     /// # Errors
     /// What signalfd(2) reports.
@@ -194,7 +203,11 @@ impl Signals {
             let (mut set, mut before): (libc::sigset_t, libc::sigset_t) = (zeroed(), zeroed());
             libc::sigemptyset(&mut set);
             for &number in numbers {
-                libc::sigaddset(&mut set, number);
+                let mut now: libc::sigaction = zeroed();
+                libc::sigaction(number, std::ptr::null(), &mut now);
+                if number != libc::SIGHUP || now.sa_sigaction != libc::SIG_IGN {
+                    libc::sigaddset(&mut set, number);
+                }
             }
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before);

@@ -1,16 +1,20 @@
 //! The ranks' output on its way through the launcher, where it has to be tagged or several ranks write into
-//! the same file or pipe. Lines stay whole; a tagged one that has no end gets one when its rank is gone.
+//! the same file or pipe. Lines stay whole, unless a rank pauses in one, as behind a question: what there is of it is passed on
+//! then. A tagged line that has no end gets one when its rank is gone, or when others write before it goes on, with its tag anew.
 //! A rank whose output is not being read has to wait, as it would without a launcher between.
 
 use crate::arguments::Output;
 use crate::os;
 use crate::outlet::Outlets;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A line that is longer is written in pieces.
 const LINE_MAX: usize = 1 << 20;
+/// How long a rank may pause in a line before what there is of it is passed on.
+const PAUSE: Duration = Duration::from_millis(50);
 /// What is read at a time.
 const ROOM: usize = 1 << 16;
 
@@ -22,7 +26,14 @@ struct Stream {
     has_time: bool,
     outlet: usize,
     partial: Vec<u8>,
+    /// When the last of `partial` came.
+    since: Instant,
+    /// Which one this is.
+    number: usize,
 }
+
+/// By outlet: the stream whose line was passed on without its end.
+type Begun = HashMap<usize, usize>;
 
 /// All of the ranks' streams, and where they go.
 pub struct Streams {
@@ -31,6 +42,7 @@ pub struct Streams {
     /// The one that was read last: the others have their turn before it has the next.
     last: usize,
     room: Vec<u8>,
+    begun: Begun,
 }
 
 impl Streams {
@@ -44,6 +56,7 @@ impl Streams {
             all: Vec::new(),
             last: 0,
             room: vec![0; ROOM],
+            begun: Begun::new(),
         })
     }
 
@@ -64,6 +77,8 @@ impl Streams {
             has_time: how.has_time,
             outlet,
             partial: Vec::new(),
+            since: Instant::now(),
+            number: self.all.len(),
         });
         Ok(())
     }
@@ -87,7 +102,28 @@ impl Streams {
             let stream = &mut self.all[number];
             if !self.outlets.is_full(stream.outlet) {
                 self.last = number;
-                outcome = outcome.and(stream.pump(&mut self.room, &mut self.outlets));
+                outcome = outcome.and(stream.pump(&mut self.room, &mut self.outlets, &mut self.begun));
+            }
+        }
+        outcome
+    }
+
+    /// When a rank that has paused in a line will have paused for long enough.
+    pub fn due(&self) -> Option<Instant> {
+        let pausing = self.all.iter().filter(|stream| !stream.partial.is_empty());
+        pausing.map(|stream| stream.since + PAUSE).min()
+    }
+
+    /// Passes on what there is of lines in which ranks have paused.
+    ///
+    /// # Errors
+    /// As [`Streams::pump`].
+    pub fn pass_pauses(&mut self) -> Result<(), String> {
+        let now = Instant::now();
+        let mut outcome = Ok(());
+        for stream in &mut self.all {
+            if !stream.partial.is_empty() && now >= stream.since + PAUSE {
+                outcome = outcome.and(stream.write(b"", &mut self.outlets, &mut self.begun));
             }
         }
         outcome
@@ -98,22 +134,19 @@ impl Streams {
     /// # Errors
     /// As [`Streams::pump`].
     pub fn finish(&mut self) -> Result<(), String> {
-        let (room, outlets) = (&mut self.room, &mut self.outlets);
-        let finished = self.all.iter_mut().map(|stream| stream.finish(room, outlets));
+        let (room, outlets, begun) = (&mut self.room, &mut self.outlets, &mut self.begun);
+        let finished = self.all.iter_mut().map(|stream| stream.finish(room, outlets, begun));
         finished.fold(Ok(()), Result::and)
     }
 }
 
 impl Stream {
-    fn pump(&mut self, room: &mut [u8], outlets: &mut Outlets) -> Result<(), String> {
+    fn pump(&mut self, room: &mut [u8], outlets: &mut Outlets, begun: &mut Begun) -> Result<(), String> {
         let Some(pipe) = &self.pipe else { return Ok(()) };
         let count = match os::read_pipe(pipe.as_fd(), room) {
             Ok(Some(count)) if count > 0 => count,
             Ok(None) => return Ok(()),
-            _ => {
-                self.pipe = None;
-                return self.write(b"", outlets);
-            }
+            _ => return self.end(outlets, begun),
         };
         let new = &room[..count];
         let whole = match new.iter().rposition(|&b| b == b'\n') {
@@ -124,40 +157,68 @@ impl Stream {
         let (lines, rest) = new.split_at(whole);
         let outcome = match whole {
             0 => Ok(()),
-            _ => self.write(lines, outlets),
+            _ => self.write(lines, outlets, begun),
         };
         self.partial.extend_from_slice(rest);
+        self.since = Instant::now();
         outcome
     }
 
-    fn finish(&mut self, room: &mut [u8], outlets: &mut Outlets) -> Result<(), String> {
+    fn finish(&mut self, room: &mut [u8], outlets: &mut Outlets, begun: &mut Begun) -> Result<(), String> {
         let mut outcome = Ok(());
         while let Some(pipe) = &self.pipe
             && os::poll(&[pipe.as_fd()], &[], Some(Duration::ZERO))[0]
         {
-            outcome = outcome.and(self.pump(room, outlets));
+            outcome = outcome.and(self.pump(room, outlets, begun));
         }
+        outcome.and(self.end(outlets, begun))
+    }
+
+    /// Writes what is left; a tagged line gets its end.
+    fn end(&mut self, outlets: &mut Outlets, begun: &mut Begun) -> Result<(), String> {
         self.pipe = None;
-        outcome.and(self.write(b"", outlets))
+        let outcome = self.write(b"", outlets, begun);
+        let is_open = begun.get(&self.outlet) == Some(&self.number);
+        match is_open && self.has_tag() {
+            true => {
+                begun.remove(&self.outlet);
+                outcome.and(outlets.write(self.outlet, b"\n"))
+            }
+            false => outcome,
+        }
+    }
+
+    fn has_tag(&self) -> bool {
+        self.has_time || !self.tag.is_empty()
     }
 
     /// Writes what had come before, and then `lines`.
-    fn write(&mut self, lines: &[u8], outlets: &mut Outlets) -> Result<(), String> {
+    fn write(&mut self, lines: &[u8], outlets: &mut Outlets, begun: &mut Begun) -> Result<(), String> {
         let mut text = std::mem::take(&mut self.partial);
         let mut lines = lines;
         if !text.is_empty() {
             text.extend_from_slice(lines);
             lines = &text;
         }
-        if lines.is_empty() {
-            return Ok(());
+        let Some(last) = lines.last() else { return Ok(()) };
+        let before = match last {
+            b'\n' => begun.remove(&self.outlet),
+            _ => begun.insert(self.outlet, self.number),
+        };
+        if !self.has_tag() {
+            return outlets.write(self.outlet, lines);
         }
-        let time = self.has_time.then(os::local_time);
-        let tag = time.unwrap_or_default() + &self.tag;
-        match tag.is_empty() {
-            true => outlets.write(self.outlet, lines),
-            false => outlets.write(self.outlet, &tagged(&tag, lines)),
-        }
+        let tag = match (self.has_time, self.tag.is_empty()) {
+            (false, _) => self.tag.clone(),
+            (true, true) => os::local_time() + ": ",
+            (true, false) => os::local_time() + &self.tag,
+        };
+        let start = match before {
+            Some(number) if number == self.number => Start::GoesOn,
+            Some(_) => Start::Below,
+            None => Start::Fresh,
+        };
+        outlets.write(self.outlet, &tagged(&tag, start, lines))
     }
 }
 
@@ -183,14 +244,27 @@ fn expand(pattern: &str, rank: usize, stream: &str) -> String {
     text
 }
 
-fn tagged(tag: &str, lines: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(lines.len() + tag.len());
-    for line in lines.split_inclusive(|&b| b == b'\n') {
-        text.extend_from_slice(tag.as_bytes());
-        text.extend_from_slice(line);
-    }
-    if text.last().is_some_and(|&b| b != b'\n') {
+/// Where lines begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// Behind the end of one.
+    Fresh,
+    /// In one of the same stream.
+    GoesOn,
+    /// In one of another stream, which is ended first.
+    Below,
+}
+
+fn tagged(tag: &str, start: Start, lines: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(lines.len() + tag.len() + 1);
+    if start == Start::Below {
         text.push(b'\n');
+    }
+    for (number, line) in lines.split_inclusive(|&b| b == b'\n').enumerate() {
+        if number > 0 || start != Start::GoesOn {
+            text.extend_from_slice(tag.as_bytes());
+        }
+        text.extend_from_slice(line);
     }
     text
 }
@@ -207,7 +281,8 @@ mod tests {
 
     #[test]
     fn every_line_gets_its_tag() {
-        assert_eq!(tagged("[1] ", b"a\n\nb"), b"[1] a\n[1] \n[1] b\n");
-        assert_eq!(tagged("[1] ", b""), b"");
+        assert_eq!(tagged("[1] ", Start::Fresh, b"a\n\nb"), b"[1] a\n[1] \n[1] b");
+        assert_eq!(tagged("[1] ", Start::GoesOn, b"a\nb"), b"a\n[1] b");
+        assert_eq!(tagged("[1] ", Start::Below, b"a\n"), b"\n[1] a\n");
     }
 }

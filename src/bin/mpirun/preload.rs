@@ -56,7 +56,7 @@ impl Preload {
     /// The standard ABI's library is not installed, and the program needs it.
     pub fn add(&self, app: &App, file: &OsStr, env: &mut Environment) -> Result<(), Failure> {
         if let Some(heap) = &self.heap {
-            put_before(env, "LD_PRELOAD", heap.as_os_str());
+            preload(env, heap)?;
         }
         let Some(mpich) = &self.library else {
             return Ok(());
@@ -67,9 +67,29 @@ impl Preload {
             true => installed("-preload", &[version::STANDARD_SONAME])?,
             false => mpich.clone(),
         };
-        put_before(env, "LD_PRELOAD", library.as_os_str());
+        preload(env, &library)?;
         Ok(())
     }
+}
+
+/// Has the loader load `library` first.
+///
+/// # Errors
+/// Its path has what ends one for the loader, ld.so(8).
+fn preload(env: &mut Environment, library: &Path) -> Result<(), Failure> {
+    if library
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .any(|byte| b" :".contains(byte))
+    {
+        return Err(Failure::new(format!(
+            "{:?} cannot be preloaded, because its path has a space or a colon: install nearmpi in another folder",
+            library
+        )));
+    }
+    put_before(env, "LD_PRELOAD", library.as_os_str());
+    Ok(())
 }
 
 /// Puts `value` into a list, before what is there; but tools stand between the program and MPI (MPI-4.1 §15.2),

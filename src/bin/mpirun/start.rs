@@ -8,7 +8,7 @@ use crate::output::Streams;
 use crate::preload::{Environment, Preload};
 use crate::profile::Profile;
 use crate::say;
-use mpi::launch::{memory_report, spawn};
+use mpi::launch::{bootstrap, memory_report, spawn};
 use mpi::shm::segment::{self, Segment};
 use mpi::sys::cpu;
 use std::ffi::{OsStr, OsString};
@@ -22,21 +22,14 @@ use std::process::Command;
 /// Tells ranks that are started later the rank of the first of them.
 const FIRST: &str = "NEARMPI_FIRST";
 
-/// Variables of other launchers that would make a rank believe it belongs to them.
-const FOREIGN: [&str; 13] = [
+/// Variables, besides those by which [`bootstrap`] knows other launchers, that would make a rank believe it belongs to another job.
+const FOREIGN: [&str; 6] = [
     crate::auto::TRACE,
     FIRST,
     spawn::ANNEX,
     memory_report::VARIABLE,
-    "PMI_PORT",
-    "PMI_ID",
     "PMI_SPAWNED",
     "PMI_KVSNAME",
-    "HYDI_CONTROL_FD",
-    "PMIX_RANK",
-    "PMIX_NAMESPACE",
-    "OMPI_COMM_WORLD_SIZE",
-    "OMPI_COMM_WORLD_RANK",
 ];
 
 /// A rank that runs.
@@ -314,16 +307,18 @@ impl Common<'_> {
             merges: false,
             ..how.clone()
         } == Output::default();
-        // A table on the terminal has to make room for the ranks' output.
-        let table = self.job.top.is_some() && io::stderr().is_terminal();
-        if plain && !table && (self.size == 1 || io::stdout().is_terminal()) {
+        // A table on the terminal has to make room for the ranks' output; and a terminal may stop who writes from the background,
+        // where ranks are.
+        let stops = os::stops_writers(io::stdout().as_fd()) || os::stops_writers(io::stderr().as_fd());
+        let passed = stops || self.job.top.is_some() && io::stderr().is_terminal();
+        if plain && !passed && (self.size == 1 || io::stdout().is_terminal()) {
             if merges {
                 command.stderr(io::stdout().as_fd().try_clone_to_owned()?);
             }
             return Ok(());
         }
         let (reader, writer) = io::pipe()?;
-        if (!plain || table) && !merges {
+        if (!plain || passed) && !merges {
             let (errors, writer) = io::pipe()?;
             command.stderr(writer);
             streams.add(errors, rank, true, how)?;
@@ -349,7 +344,11 @@ impl Common<'_> {
                 env.extend(names.iter().filter_map(|n| Some((n.into(), std::env::var_os(n)?))));
             }
         }
-        FOREIGN.iter().for_each(|name| drop(env.remove(OsStr::new(name))));
+        let theirs = FOREIGN
+            .iter()
+            .chain(&bootstrap::WITH_PMI)
+            .chain(&bootstrap::WITHOUT_PMI);
+        theirs.for_each(|name| drop(env.remove(OsStr::new(name))));
         if !self.was_asked {
             env.remove(OsStr::new("NEARMPI_UNIVERSE"));
         }

@@ -9,6 +9,7 @@ use crate::annex::Host;
 use crate::arguments::Job;
 use crate::guests;
 use crate::os::{self, End, Signals};
+use crate::output::Streams;
 use crate::remains::{clear, memory};
 use crate::report;
 use crate::server::{Effect, Server, Stage};
@@ -39,11 +40,12 @@ const LINGER: Duration = Duration::from_secs(2);
 const LAST: Duration = Duration::from_secs(5);
 
 /// Signals that end the job, are passed on, or stop and continue it.
-pub const WATCHED: [i32; 8] = [
+pub const WATCHED: [i32; 9] = [
     libc::SIGCHLD,
     libc::SIGINT,
     libc::SIGTERM,
     libc::SIGHUP,
+    libc::SIGQUIT,
     libc::SIGUSR1,
     libc::SIGUSR2,
     libc::SIGTSTP,
@@ -174,10 +176,10 @@ impl Watch<'_> {
             self.passed_on(flushed);
         }
         if !open.is_empty() {
-            let erase = self.screen.erase();
-            self.started.streams.outlets.say(&erase);
-            let pumped = self.started.streams.pump(open);
-            self.passed_on(pumped);
+            self.pass_on(|streams| streams.pump(open));
+        }
+        if self.started.streams.due().is_some_and(|due| due <= Instant::now()) {
+            self.pass_on(|streams| streams.pass_pauses());
         }
         if ready[0] {
             while let Some(signal) = signals.next() {
@@ -194,6 +196,14 @@ impl Watch<'_> {
     /// Says something on standard error, in a line of its own.
     fn say(&mut self, text: &str) {
         self.started.streams.outlets.say(&format!("mpirun: {text}\n"));
+    }
+
+    /// Passes output of ranks on, where the table stood.
+    fn pass_on(&mut self, pass: impl FnOnce(&mut Streams) -> Result<(), String>) {
+        let erase = self.screen.erase();
+        self.started.streams.outlets.say(&erase);
+        let outcome = pass(&mut self.started.streams);
+        self.passed_on(outcome);
     }
 
     /// Output of ranks has been passed on; if there is nobody for whom, the job has no purpose any more.
@@ -272,6 +282,7 @@ impl Watch<'_> {
             self.limit,
             Some(self.looked + LOOK_AT_MEMORY).filter(|_| self.ending.is_none()),
             self.table_at.filter(|_| self.ending.is_none()),
+            self.started.streams.due(),
         ];
         let next = moments
             .into_iter()

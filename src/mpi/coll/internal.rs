@@ -6,7 +6,7 @@ use super::call::{self, Task};
 use super::machine::{Operation, run};
 use super::schedule::{Area, Base, Member, Schedule};
 use super::signature::{Call, Signature};
-use super::{allgather, bcast, gather};
+use super::{allgather, bcast};
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
@@ -44,23 +44,6 @@ pub fn bcast_bytes(hold: &mut Hold, comm: &Rc<Comm>, root: u32, bytes: &mut [u8]
     run_on_bytes(hold, comm, &[], bytes, |schedule, me| {
         bcast::binomial(schedule, me, root, data);
     })
-}
-
-/// At `root`, everybody's `mine` in rank order; elsewhere nothing. All members pass the same length.
-/// MPI-4.1 §6.5.
-///
-/// # Errors
-/// A member passed another length.
-pub fn gather_bytes(hold: &mut Hold, comm: &Rc<Comm>, root: u32, mine: &[u8]) -> Result<Option<Vec<u8>>> {
-    let len = mine.len();
-    let is_root = comm.rank == root;
-    let mut all = vec![0; if is_root { len * comm.size() as usize } else { 0 }];
-    run_on_bytes(hold, comm, mine, &mut all, |schedule, me| {
-        let block = |rank: u32| Area::bytes(Base::Recv, 0).slice(rank as usize * len, len);
-        let mine = Area::bytes(Base::Send, 0).slice(0, len);
-        gather::binomial(schedule, me, root, len, Some(mine), block);
-    })?;
-    Ok(is_root.then_some(all))
 }
 
 /// Everybody's `mine` in rank order; all members pass the same length. MPI-4.1 §6.7.

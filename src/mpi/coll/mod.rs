@@ -30,7 +30,7 @@ pub(super) mod support;
 #[cfg(test)]
 mod tests;
 
-pub use internal::{allgather_bytes, allgather_u64, allreduce_u64, barrier, barrier_of, bcast_bytes, gather_bytes};
+pub use internal::{allgather_bytes, allgather_u64, allreduce_u64, barrier, barrier_of, bcast_bytes};
 
 pub use machine::advance;
 
@@ -39,7 +39,8 @@ use std::cell::Cell;
 
 /// Numbers `0 .. TAGS` of a communicator's collective plane belong to its collective operations: the
 /// lower half to the blocking ones, the upper half to those that are started, each of which takes the
-/// next one of its half; those of persistent operations lie `TAGS` higher, because they stay in use.
+/// next one of its half. Those of persistent operations stay in use: they are counted for themselves and have the numbers
+/// `TAGS .. 2 * TAGS`, so the messages of one could be taken for another's only if as many were made while it lived.
 /// Two halves, because programs exist (ULFM's `MPIX_Comm_iagree` in mpi4py is one) whose ranks start an
 /// operation before or after a barrier as they like; MPICH lets them. A schedule's messages have the number and a [`signature`] in a negative tag. Tags from
 /// `2 * TAGS` up belong to other messages of the library: those of `MPI_Comm_create_group` and
@@ -59,16 +60,17 @@ fn tag_of(turn: u64) -> i32 {
 
 /// The tag of the next nonblocking operation on `comm`.
 pub fn next_started_tag(comm: &Comm) -> i32 {
-    (TAGS / 2) as i32 + take(&comm.started_collectives)
+    (TAGS / 2 + take(&comm.started_collectives, TAGS / 2)) as i32
 }
 
 /// The tag of a persistent operation, for all its starts.
 pub fn persistent_tag(comm: &Comm) -> i32 {
-    TAGS as i32 + next_started_tag(comm)
+    (TAGS + take(&comm.persistent_collectives, TAGS)) as i32
 }
 
-fn take(counter: &Cell<u32>) -> i32 {
+/// The next number of `many`.
+fn take(counter: &Cell<u32>, many: u32) -> u32 {
     let number = counter.get();
-    counter.set((number + 1) % (TAGS / 2));
-    number as i32
+    counter.set((number + 1) % many);
+    number
 }

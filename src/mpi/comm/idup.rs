@@ -1,5 +1,6 @@
 //! Nonblocking duplicates (MPI-4.1 §7.4.2, `MPI_Comm_idup`): the claimant tells every member the
-//! context number, and the receive of that message is the request that the program waits for.
+//! context number, and the receive of that message is the request that the program waits for. The claimant waits for
+//! nobody while few contexts are in use; then for the others to have called it, too, since it might be ahead of them by all there are.
 
 use super::inter::is_low;
 use super::{Comm, Plane};
@@ -11,6 +12,7 @@ use crate::mpi::pt2pt::{self, Mode};
 use crate::mpi::request::parts::{Part, Parts, Told};
 use crate::mpi::request::{self, Kind, Request, RequestKey};
 use crate::mpi::world::Hold;
+use crate::shm::context::REUSED;
 use std::rc::Rc;
 
 /// A duplicate that may be used once the request is over. Collective, but nobody waits in here. Where no context is left the
@@ -34,11 +36,11 @@ pub fn idup(hold: &mut Hold, comm: &Rc<Comm>) -> Result<(Rc<Comm>, RequestKey)> 
             if low && comm.rank == 0 {
                 let (mine, theirs) = (comm.size(), remote.size());
                 let [both, here, there] = claim_all(hold, [mine + theirs, mine, theirs]);
-                announce(hold, local, 1, local_tag, &[both, here])?;
-                announce(hold, comm, 0, tag, &[both, there])?;
+                let mut heard = announce(hold, local, 1, local_tag, &[both, here])?;
+                heard.extend(announce(hold, comm, 0, tag, &[both, there])?);
                 new.context.cell().set(both);
                 hidden.context.cell().set(here);
-                (new, vec![])
+                (new, heard)
             } else {
                 let (over, tag) = if low { (local, local_tag) } else { (comm, tag) };
                 let first = learn(hold, &new, over, tag, &new.context)?;
@@ -50,9 +52,9 @@ pub fn idup(hold: &mut Hold, comm: &Rc<Comm>) -> Result<(Rc<Comm>, RequestKey)> 
             let new = Rc::new(new);
             if comm.rank == 0 {
                 let [number] = claim_all(hold, [comm.size()]);
-                announce(hold, comm, 1, tag, &[number])?;
+                let heard = announce(hold, comm, 1, tag, &[number])?;
                 new.context.cell().set(number);
-                (new, vec![])
+                (new, heard)
             } else {
                 let number = learn(hold, &new, comm, tag, &new.context)?;
                 (new, vec![Part::Started(number)])
@@ -76,17 +78,24 @@ fn claim_all<const N: usize>(hold: &Hold, holders: [u32; N]) -> [u16; N] {
     [NONE; N]
 }
 
-/// Sends the numbers, one a message, to the ranks of `comm.peers()` from `first` up.
-fn announce(hold: &mut Hold, comm: &Rc<Comm>, first: u32, tag: i32, numbers: &[u16]) -> Result<()> {
+/// Sends the numbers, one a message, to the ranks of `comm.peers()` from `first` up. Which of these messages have to be waited for:
+/// none while few contexts are in use.
+fn announce(hold: &mut Hold, comm: &Rc<Comm>, first: u32, tag: i32, numbers: &[u16]) -> Result<Vec<Part>> {
+    let few = numbers.iter().all(|&number| u32::from(number) < REUSED);
+    let mode = if few { Mode::Standard } else { Mode::Synchronous };
+    let mut awaited = Vec::new();
     for peer in first..comm.peers().size() {
         for number in numbers {
             let mut bytes = number.to_ne_bytes();
             let buffer = Buffer::kept(&Buffer::bytes(bytes.as_mut_ptr(), bytes.len()));
-            let sent = pt2pt::isend(hold, comm, Plane::Collective, buffer, peer, tag, Mode::Standard)?;
-            request::free(hold, sent)?;
+            let sent = pt2pt::isend(hold, comm, Plane::Collective, buffer, peer, tag, mode)?;
+            match mode {
+                Mode::Synchronous => awaited.push(Part::Started(sent)),
+                _ => request::free(hold, sent)?,
+            }
         }
     }
-    Ok(())
+    Ok(awaited)
 }
 
 /// Receives the number of `context`, which belongs to `new`, from rank 0 of `comm.peers()`. The

@@ -191,10 +191,9 @@ impl Datatype {
 
     /// `of`, which is predefined, as a datatype that is also predefined but has no name of its own.
     pub(super) fn parameterized(of: &Rc<Datatype>) -> Datatype {
-        Datatype {
-            basic: of.basic,
-            ..Datatype::duplicate(of)
-        }
+        let mut made = Datatype::duplicate(of);
+        made.basic = of.basic;
+        made
     }
 
     /// Remembers the call that made it.

@@ -197,6 +197,7 @@ impl Layout {
             return list.swap_remove(0).repeat(count, stride);
         }
         let size = list.iter().map(|part| part.size).sum();
+        let list = spliced(list);
         let shape = match flat(&list) {
             Some(blocks) => scattered(blocks),
             None => {
@@ -255,6 +256,26 @@ fn push(list: &mut Vec<Layout>, part: Layout) {
     }
 }
 
+/// `list` with the members of short sequences in their place: a type that is made step by step, of the last one and a little more,
+/// gets neither as deep as there are steps, nor has each step as many members as there were before.
+fn spliced(list: Vec<Layout>) -> Vec<Layout> {
+    let is_short = |part: &Layout| matches!(&part.shape, Shape::Sequence(parts) if parts.len() <= FLAT);
+    if !list.iter().any(is_short) {
+        return list;
+    }
+    let mut all = Vec::new();
+    for part in list {
+        match &part.shape {
+            Shape::Sequence(parts) if is_short(&part) => {
+                let moved = parts.iter().map(|inner| inner.layout.clone().shift(part.offset));
+                moved.for_each(|inner| push(&mut all, inner));
+            }
+            _ => push(&mut all, part),
+        }
+    }
+    all
+}
+
 /// The distance between the members of `list`, if they are all alike and equally far apart.
 fn regular(list: &[Layout]) -> Option<isize> {
     let stride = list[1].offset.checked_sub(list[0].offset)?;
@@ -296,6 +317,10 @@ fn same(a: &Shape, b: &Shape) -> bool {
 
 /// The blocks of `list`, if each member is one, or if they are few in all.
 fn flat(list: &[Layout]) -> Option<Vec<Block>> {
+    // Those of a sequence were not few.
+    if list.iter().any(|part| matches!(part.shape, Shape::Sequence(_))) {
+        return None;
+    }
     let limit = if list.iter().all(|part| part.single().is_some()) {
         usize::MAX
     } else {
@@ -404,6 +429,32 @@ mod tests {
             let (one, other) = (Layout::of_blocks(list.iter().copied()), Layout::sequence(parts));
             assert_eq!(format!("{one:?}"), format!("{other:?}"));
         }
+    }
+
+    /// How many sequences lie within each other.
+    fn depth(layout: &Layout) -> usize {
+        match &layout.shape {
+            Shape::Sequence(parts) => 1 + parts.iter().map(|part| depth(&part.layout)).max().unwrap(),
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn what_is_made_step_by_step_is_neither_deep_nor_long() {
+        let mut all = Layout::block(0, 4);
+        for step in 1..2000 {
+            let before = all.clone().shift(3);
+            all = Layout::sequence([before, Layout::block(step * step * 16, 4)]);
+        }
+        assert_eq!(all.size, 8000);
+        assert!(depth(&all) <= 2000 / FLAT, "{}", depth(&all));
+        let mut offsets = Vec::new();
+        all.blocks(0, &mut |offset, _| {
+            offsets.push(offset);
+            true
+        });
+        let expected = (0..2000).map(|step| step * step * 16 + 3 * (1999 - step));
+        assert!(offsets.into_iter().eq(expected));
     }
 
     #[test]

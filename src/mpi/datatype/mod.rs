@@ -91,7 +91,26 @@ pub struct Contents {
     pub datatypes: Vec<Rc<Datatype>>,
 }
 
+/// Datatypes are made of others, as many deep as the program likes: they go one after the other, not one within the other.
+impl Drop for Datatype {
+    fn drop(&mut self) {
+        let mut used = Vec::new();
+        self.let_go(&mut used);
+        while let Some(next) = used.pop() {
+            if let Some(mut last) = Rc::into_inner(next) {
+                last.let_go(&mut used);
+            }
+        }
+    }
+}
+
 impl Datatype {
+    /// Moves the datatypes that it is made of to `used`.
+    fn let_go(&mut self, used: &mut Vec<Rc<Datatype>>) {
+        used.extend(self.members.drain(..).map(|(_, member)| member));
+        used.extend(self.contents.take().into_iter().flat_map(|contents| contents.datatypes));
+    }
+
     /// The predefined datatype in row `index` of [`BASICS`].
     pub fn basic_at(index: usize) -> Rc<Datatype> {
         let basic = &BASICS[index];
@@ -163,11 +182,6 @@ impl Datatype {
     #[inline]
     pub fn true_extent(&self) -> isize {
         self.true_extent
-    }
-
-    /// Alignment that a C compiler would give a struct of the same members.
-    pub fn align(&self) -> usize {
-        self.align
     }
 
     /// Whether `count` elements lie in memory as `count * size()` bytes in a row from [`Datatype::true_lb`], in order.

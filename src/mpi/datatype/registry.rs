@@ -12,6 +12,15 @@ pub struct Datatypes {
     basics: Vec<Rc<Datatype>>,
     derived: Table<Rc<Datatype>>,
     kinds: Vec<(Rc<Datatype>, i32)>,
+    pinned: Vec<Pinned>,
+}
+
+/// A number that functions of the program have, which run.
+struct Pinned {
+    handle: i32,
+    times: u32,
+    /// Whether the program has freed it since.
+    freed: bool,
 }
 
 /// The bits of a derived datatype's number above its key: an "indirect" MPICH handle of kind datatype.
@@ -24,6 +33,7 @@ impl Default for Datatypes {
             basics: (0..BASICS.len()).map(Datatype::basic_at).collect(),
             derived: Table::default(),
             kinds: Vec::new(),
+            pinned: Vec::new(),
         }
     }
 }
@@ -59,11 +69,6 @@ impl Datatypes {
             return Err(uncommitted(handle));
         }
         Ok(datatype)
-    }
-
-    /// The predefined datatype in row `index` of [`BASICS`].
-    pub fn basic(&self, index: usize) -> &Rc<Datatype> {
-        &self.basics[index]
     }
 
     /// Gives a number to `datatype`: its own if it is predefined, else a new one.
@@ -128,11 +133,38 @@ impl Datatypes {
     /// # Errors
     /// As [`Datatypes::derived`].
     pub fn remove(&mut self, handle: i32) -> Result<Rc<Datatype>> {
-        self.derived(handle)?;
-        let datatype = self.derived.remove((handle & KEY) as u32);
-        let datatype = datatype.ok_or_else(|| unknown(handle))?;
+        let datatype = self.derived(handle)?.clone();
+        match self.pinned.iter_mut().find(|pinned| pinned.handle == handle) {
+            Some(pinned) if pinned.freed => return Err(unknown(handle)),
+            Some(pinned) => pinned.freed = true,
+            None => drop(self.derived.remove((handle & KEY) as u32)),
+        }
         datatype.handles.set(datatype.handles.get() - 1);
         Ok(datatype)
+    }
+
+    /// The number of a derived datatype stays valid until [`Datatypes::unpin`], even if [`Datatypes::remove`] comes before:
+    /// a function of the program has it.
+    pub fn pin(&mut self, handle: i32) {
+        match self.pinned.iter_mut().find(|pinned| pinned.handle == handle) {
+            Some(pinned) => pinned.times += 1,
+            None => self.pinned.push(Pinned {
+                handle,
+                times: 1,
+                freed: false,
+            }),
+        }
+    }
+
+    /// Ends one [`Datatypes::pin`].
+    pub fn unpin(&mut self, handle: i32) {
+        let Some(at) = self.pinned.iter().position(|pinned| pinned.handle == handle) else {
+            return;
+        };
+        self.pinned[at].times -= 1;
+        if self.pinned[at].times == 0 && self.pinned.swap_remove(at).freed {
+            self.derived.remove((handle & KEY) as u32);
+        }
     }
 }
 
@@ -167,6 +199,26 @@ mod tests {
         assert_eq!(types.remove(0x4c00_0405).unwrap_err().class(), Class::Type);
         let int = types.get(0x4c00_0405).unwrap().clone();
         assert_eq!(types.insert(int).unwrap(), 0x4c00_0405);
+    }
+
+    #[test]
+    fn a_number_that_a_function_has_is_freed_behind_it() {
+        let mut types = Datatypes::default();
+        let int = types.get(0x4c00_0405).unwrap().clone();
+        let handle = types.insert(Rc::new(Datatype::contiguous(2, &int).unwrap())).unwrap();
+        types.pin(handle);
+        types.pin(handle);
+        let freed = types.remove(handle).unwrap();
+        assert_eq!(freed.handles.get(), 0);
+        assert_eq!(
+            types.remove(handle).unwrap_err().class(),
+            Class::Type,
+            "it is freed once"
+        );
+        types.unpin(handle);
+        assert_eq!(types.get(handle).unwrap().size(), 8);
+        types.unpin(handle);
+        assert!(types.get(handle).is_err() && types.made() == 0);
     }
 
     #[test]

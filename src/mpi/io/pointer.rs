@@ -152,7 +152,13 @@ impl File {
         self.seekable()?;
         let view = self.view();
         let position = moved(&view, 0, offset)?;
-        Ok(view.offset(position) as i64)
+        match i64::try_from(view.offset(position)) {
+            Ok(byte) => Ok(byte),
+            Err(_) => fail!(
+                Arg,
+                "the offset {offset} of the view lies beyond what MPI_Offset can hold"
+            ),
+        }
     }
 
     /// Reads or writes `data`; the bytes that were moved, in a status. MPI-4.1 §14.4.

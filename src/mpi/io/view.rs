@@ -107,10 +107,10 @@ impl View {
     /// The tiles that `len` bytes from `position` on lie in: the offset of the first one, the position in it, how many they are.
     pub(super) fn tiles(&self, position: u64, len: usize) -> (u64, usize, usize) {
         let size = self.filetype.size() as u64;
-        let begin = (position / size).wrapping_mul(self.filetype.extent() as u64);
+        let begin = (position / size).saturating_mul(self.filetype.extent() as u64);
         let inner = (position % size) as usize;
         let count = (inner + len).div_ceil(size as usize);
-        (self.displacement.wrapping_add(begin), inner, count)
+        (self.displacement.saturating_add(begin), inner, count)
     }
 
     /// Calls `visit(offset, len)` for the stretches of the file that hold `len` bytes from `position` on, in order.
@@ -120,7 +120,7 @@ impl View {
         }
         let (begin, inner, count) = self.tiles(position, len);
         self.filetype.segments(count, inner, len, &mut |at, len| {
-            visit(begin.wrapping_add_signed(at as i64), len);
+            visit(begin.saturating_add_signed(at as i64), len);
         });
     }
 
@@ -138,7 +138,7 @@ impl View {
         let (mut start, mut end) = (u64::MAX, 0);
         self.stretches(position, len, &mut |offset, len| {
             start = start.min(offset);
-            end = end.max(offset + len as u64);
+            end = end.max(offset.saturating_add(len as u64));
         });
         start..end
     }

@@ -131,7 +131,7 @@ impl Op {
 
     /// `right = left op right` for `count` elements of `datatype`, whose handle is `handle`.
     /// User functions run with the state released, because they may call MPI. The program may have freed the datatype since: then
-    /// it has another handle as long as they run.
+    /// it has another handle as long as they run. If it frees it meanwhile, in another thread, the handle holds until they are over.
     ///
     /// # Errors
     /// As [`Op::check`]. `NoMem`: there is no handle left.
@@ -154,13 +154,20 @@ impl Op {
             return Ok(());
         }
         let has_it = |found: &Rc<Datatype>| Rc::ptr_eq(found, datatype);
-        let lives = datatype.contents().is_none() || hold.datatypes.get(handle).is_ok_and(has_it);
+        let is_derived = datatype.contents().is_some();
+        let lives = !is_derived || hold.datatypes.get(handle).is_ok_and(has_it);
         let handle = match lives {
             true => handle,
             false => hold.datatypes.insert(datatype.clone())?,
         };
+        if is_derived {
+            hold.datatypes.pin(handle);
+        }
         // SAFETY: as above; the function is the program's.
         hold.released(|| unsafe { self.call_user(datatype.extent(), handle, left, right, count) });
+        if is_derived {
+            hold.datatypes.unpin(handle);
+        }
         match lives {
             true => Ok(()),
             false => hold.datatypes.remove(handle).map(drop),

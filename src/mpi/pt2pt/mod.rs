@@ -297,8 +297,9 @@ fn start_send(
         }
         if synchronous {
             fail!(
-                NoMem,
-                "all descriptors for synchronous and one-copy messages are in use"
+                Other,
+                "this rank has {} synchronous and one-copy messages under way, which is as many as it may have",
+                crate::shm::offer::OFFERS
             );
         }
     }

@@ -14,7 +14,7 @@ use std::rc::Rc;
 /// The first message that a receive would get now.
 ///
 /// # Errors
-/// A peer that left the protocol.
+/// A peer that left the protocol; `ProcFailed`, `Revoked`: there is none, and none can come any more.
 pub fn iprobe(hold: &mut Hold, comm: &Comm, source: i32, tag: i32) -> Result<Option<Status>> {
     let pattern = pattern(comm, source, tag);
     if let Some(status) = hold.look(pattern) {
@@ -22,6 +22,9 @@ pub fn iprobe(hold: &mut Hold, comm: &Comm, source: i32, tag: i32) -> Result<Opt
     }
     let moved = hold.look_around(first(comm, source))?;
     let found = hold.look(pattern);
+    if found.is_none() {
+        check_source(hold, comm, source)?;
+    }
     hold.in_vain(moved || found.is_some());
     Ok(found)
 }
@@ -37,15 +40,17 @@ pub fn probe(hold: &mut Hold, comm: &Comm, source: i32, tag: i32) -> Result<Stat
     hold.wait_for(Awaited::Probe(pattern, from), from, |hold| {
         found = hold.look(pattern);
         if found.is_none() {
-            hold.check_peer(
-                comm,
-                Plane::PointToPoint,
-                (source != ANY_SOURCE).then_some(source as u32),
-            )?;
+            check_source(hold, comm, source)?;
         }
         Ok(found.is_some())
     })?;
     Ok(found.unwrap_or(Status::EMPTY))
+}
+
+/// Refuses to look for what cannot come any more.
+fn check_source(hold: &Hold, comm: &Comm, source: i32) -> Result<()> {
+    let source = (source != ANY_SOURCE).then_some(source as u32);
+    hold.check_peer(comm, Plane::PointToPoint, source)
 }
 
 /// Takes the first message that a receive would get now out of matching, for

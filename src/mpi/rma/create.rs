@@ -16,7 +16,6 @@ use crate::shm::segment::Segment;
 use crate::shm::window::Control;
 use crate::shm::zone::{View, pages};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// "None" among offsets that are told.
@@ -53,15 +52,21 @@ pub(super) fn view(segment: &Segment, owner: u32, offset: usize, len: usize) -> 
 /// `NoMem`: a member's memory could not be allocated or mapped; `Other`: no context is left.
 pub fn create(hold: &mut Hold, comm: &Rc<Comm>, share: Share) -> Result<Window> {
     let comm = Rc::new(create::dup(hold, comm)?);
-    let contiguous = share.flavor == Flavor::Shared && !is_noncontiguous(&share.info);
+    let wants_a_row = share.flavor == Flavor::Shared && !is_noncontiguous(&share.info);
     let allocates = matches!(share.flavor, Flavor::Allocate | Flavor::Shared);
     let mut claims = Claims::default();
-    let mut told = [share.base as u64, share.size as u64, share.unit as u64, NOWHERE];
-    if allocates && !contiguous {
+    let [base, size, unit] = [share.base as usize, share.size, share.unit].map(|word| word as u64);
+    let mut told = [base, size, unit, NOWHERE, wants_a_row.into()];
+    if allocates && !wants_a_row {
         told[3] = claims.take(hold, share.size);
     }
     let all = allgather_bytes(hold, &comm, &words(&told))?;
-    let shares: Vec<Vec<u64>> = all.chunks_exact(32).map(numbers).collect();
+    let shares: Vec<Vec<u64>> = all.chunks_exact(size_of_val(&told)).map(numbers).collect();
+    // The hint counts where all give it.
+    let contiguous = shares.iter().any(|share| share[4] != 0);
+    if contiguous {
+        std::mem::take(&mut claims).give_back(hold);
+    }
 
     let total = shares
         .iter()
@@ -143,7 +148,8 @@ fn finish(
         near: Cell::new(Near::NOTHING),
         kernel: Cell::new(None),
         flushed: Cell::new(0),
-        attached: RefCell::new(BTreeMap::new()),
+        attached: RefCell::default(),
+        attached_empty: RefCell::default(),
         controls: view(&segment, first, controls, parts.len() * size_of::<Control>())?,
         mailboxes: mailboxes
             .map(|offset| view(&segment, first, offset, parts.len() * MAILBOXES * size_of::<Mailbox>()))
@@ -236,11 +242,14 @@ fn is_noncontiguous(info: &Info) -> bool {
 /// `RmaFlavor`: the window is not dynamic; `RmaAttach`: the memory overlaps what is attached.
 pub fn attach(window: &Window, base: usize, size: usize) -> Result<()> {
     dynamic(window)?;
+    if size == 0 {
+        window.attached_empty.borrow_mut().push(base);
+        return Ok(());
+    }
     let mut attached = window.attached.borrow_mut();
-    let end = base.saturating_add(size);
-    let overlap = attached.range(..end.max(base + 1)).next_back();
+    let overlap = attached.range(..base.saturating_add(size)).next_back();
     if let Some((&other, &len)) = overlap
-        && (other + len > base || other == base)
+        && other.saturating_add(len) > base
     {
         fail!(
             RmaAttach,
@@ -257,10 +266,15 @@ pub fn attach(window: &Window, base: usize, size: usize) -> Result<()> {
 /// `RmaFlavor`: the window is not dynamic; `RmaAttach`: nothing is attached at `base`.
 pub fn detach(window: &Window, base: usize) -> Result<()> {
     dynamic(window)?;
-    match window.attached.borrow_mut().remove(&base) {
-        Some(_) => Ok(()),
+    if window.attached.borrow_mut().remove(&base).is_some() {
+        return Ok(());
+    }
+    let mut empty = window.attached_empty.borrow_mut();
+    match empty.iter().position(|&other| other == base) {
+        Some(found) => drop(empty.swap_remove(found)),
         None => fail!(RmaAttach, "no memory is attached at {base:#x}"),
     }
+    Ok(())
 }
 
 fn dynamic(window: &Window) -> Result<()> {

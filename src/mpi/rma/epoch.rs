@@ -116,7 +116,7 @@ pub fn access(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
             );
         }
     }
-    take(hold, window, rank, false)
+    take(hold, window, rank, Lock::Late).map(drop)
 }
 
 /// Ends all accesses by and to this process, and opens new ones unless `last`. Collective. MPI-4.1 §12.5.1.
@@ -222,16 +222,35 @@ pub fn lock(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Res
             fail!(RmaSync, "rank {rank} is locked already");
         }
     }
-    take(hold, window, rank, exclusive)
+    let lock = if exclusive { Lock::Exclusive } else { Lock::Shared };
+    if !take(hold, window, rank, lock)? {
+        fail!(RmaSync, "another thread has locked rank {rank} meanwhile");
+    }
+    Ok(())
 }
 
-/// Waits for the lock of member `rank` and notes it.
-fn take(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
-    acquire(hold, window, rank, exclusive)?;
+/// How a member is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lock {
+    Exclusive,
+    Shared,
+    /// Shared, under [`lock_all`], which others may have heard of: it waits for those who hold the lock exclusively, not for
+    /// those who wait for that.
+    Late,
+}
+
+/// Waits for the lock of member `rank` and notes it; false if another thread of this process, to which the wait gives way, has it.
+fn take(hold: &mut Hold, window: &Window, rank: u32, lock: Lock) -> Result<bool> {
+    let exclusive = lock == Lock::Exclusive;
+    acquire(hold, window, rank, lock)?;
+    if window.epochs.borrow().locked.contains_key(&rank) {
+        release(hold, window, rank, exclusive);
+        return Ok(false);
+    }
     let mut epochs = window.change();
     epochs.fenced = false;
     epochs.locked.insert(rank, exclusive);
-    Ok(())
+    Ok(true)
 }
 
 /// Unlocks member `rank`. MPI-4.1 §12.5.3.
@@ -259,7 +278,7 @@ pub fn unlock(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
 pub fn lock_all(hold: &mut Hold, window: &Window) -> Result<()> {
     window.epochs.borrow().check_no_access()?;
     if window.flavor == Flavor::Shared {
-        (0..window.comm.size()).try_for_each(|rank| take(hold, window, rank, false))?;
+        (0..window.comm.size()).try_for_each(|rank| take(hold, window, rank, Lock::Shared).map(drop))?;
     }
     let mut epochs = window.change();
     epochs.fenced = false;
@@ -310,8 +329,9 @@ pub fn flush(hold: &mut Hold) -> Result<()> {
     Ok(())
 }
 
-fn acquire(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
+fn acquire(hold: &mut Hold, window: &Window, rank: u32, lock: Lock) -> Result<()> {
     let control = window.control(rank);
+    let exclusive = lock == Lock::Exclusive;
     for _ in 0..LOOKS {
         if control.try_lock(exclusive) {
             return Ok(());
@@ -322,7 +342,7 @@ fn acquire(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Resu
     let mut locked = false;
     let awaited = Awaited::Lock(rank, window.comm.context.number() << 1);
     let outcome = hold.wait_for(awaited, None, |_| {
-        locked = locked || control.try_lock(exclusive);
+        locked = locked || control.try_lock(exclusive) || lock == Lock::Late && control.try_join();
         Ok(locked)
     });
     if control.stop_waiting(exclusive) {

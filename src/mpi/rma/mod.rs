@@ -91,6 +91,8 @@ pub struct Window {
     flushed: Cell<u32>,
     /// Memory attached to a dynamic window: first byte and length.
     pub attached: RefCell<BTreeMap<usize, usize>>,
+    /// Where memory of no length was attached.
+    pub attached_empty: RefCell<Vec<usize>>,
     parts: Vec<Part>,
     controls: View,
     /// Where each member is asked for its memory; `None` where all of it is mapped.

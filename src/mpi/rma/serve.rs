@@ -303,8 +303,19 @@ pub(super) fn exposed(window: &Window, address: u64, len: usize) -> bool {
     match window.flavor {
         Flavor::Dynamic => {
             let attached = window.attached.borrow();
-            let found = attached.range(..=address as usize).next_back();
-            found.is_some_and(|(&base, &size)| within(base, size))
+            let (mut at, Some(end)) = (address as usize, (address as usize).checked_add(len)) else {
+                return false;
+            };
+            // Regions that follow each other make one.
+            while let Some((&base, &size)) = attached.range(..=at).next_back()
+                && at - base < size
+            {
+                at = base.saturating_add(size);
+                if end <= at {
+                    return true;
+                }
+            }
+            false
         }
         _ => within(window.base as usize, window.values.size as usize),
     }

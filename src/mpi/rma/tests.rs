@@ -471,6 +471,30 @@ fn a_dynamic_window_sees_what_is_attached_of_a_home() {
 }
 
 #[test]
+fn memory_of_no_length_is_in_nobodys_way_and_regions_that_meet_are_one() {
+    job(1, |hold, comm| {
+        let window = window(hold, comm, Flavor::Dynamic, &mut []);
+        for (base, size) in [(0, 0), (0, 0), (100, 0), (100, 50), (120, 0), (150, 8), (200, 8)] {
+            create::attach(&window, base, size).unwrap();
+        }
+        for (base, size) in [(100, 1), (149, 1), (90, 11), (0, 1000)] {
+            assert_eq!(
+                create::attach(&window, base, size).unwrap_err().class(),
+                Class::RmaAttach
+            );
+        }
+        let exposed = |address, len| serve::exposed(&window, address, len);
+        assert!(exposed(100, 58) && exposed(149, 2) && exposed(200, 8));
+        assert!(!exposed(100, 59) && !exposed(99, 2) && !exposed(157, 44) && !exposed(200, usize::MAX));
+        for base in [0, 0, 100, 100, 120, 150, 200] {
+            create::detach(&window, base).unwrap();
+        }
+        assert!(create::detach(&window, 0).is_err() && !exposed(100, 1));
+        end(hold, window);
+    });
+}
+
+#[test]
 fn a_block_of_any_length_is_lent_and_empty_when_it_comes_again() {
     job(1, |hold, _| {
         for words in [1, 2048, 2049] {

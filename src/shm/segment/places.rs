@@ -74,7 +74,7 @@ impl Segment {
         }
         let part = self.part(owner);
         let at = part.layout.offers(owner) + index as usize * size_of::<Offer>();
-        // SAFETY: the table lies within the mapping; an offer is one atomic.
+        // SAFETY: the table lies within the mapping; an offer is atomics.
         Some(unsafe { part.at::<Offer>(at).as_ref() })
     }
 

@@ -163,7 +163,10 @@ impl Turn<'_> {
         let (stride, shown) = ((end - at) / others, part * others);
         let regular = (0..ranks).all(|rank| {
             let block = block(rank);
-            block.is_in_a_row() && block.len() >= first + part && block.address as usize == at + rank as usize * stride
+            stride >= part
+                && block.is_in_a_row()
+                && block.len() >= first + part
+                && block.address as usize == at + rank as usize * stride
         });
         if !regular || !self.boards.lends(hold, &Buffer::bytes(base.address, span), (0, span)) {
             return Ok(false);
@@ -185,6 +188,14 @@ impl Turn<'_> {
         let [address, len, stride] = [0, 8, 16].map(|first| view.word(first));
         let (len, stride) = (len as usize, stride as usize);
         let others = (self.size() as usize - 1).max(1);
+        // Blocks do not overlap, so that all of `len` bytes lie in the span, too, for who reads them as one row.
+        if stride != 0 && stride < len / others {
+            fail!(
+                Other,
+                "rank {} shows {len} bytes as blocks {stride} bytes from each other, which is junk",
+                view.from
+            );
+        }
         let span = match stride {
             0 => len,
             _ => others.saturating_mul(stride).saturating_add(len / others),
@@ -238,6 +249,7 @@ mod tests {
     use crate::mpi::coll::args::{Data, Root};
     use crate::mpi::coll::board;
     use crate::mpi::coll::call::{Task, perform};
+    use crate::mpi::coll::signature::{Call, Signature};
     use crate::mpi::coll::support::data;
 
     #[test]
@@ -295,6 +307,32 @@ mod tests {
             }
         });
         all.into_inner().unwrap()
+    }
+
+    /// What rank 0 shows then says that blocks of 32 KiB lie a byte from each other, at the end of its home.
+    #[test]
+    fn blocks_that_overlap_are_junk() {
+        job(3, 8, &[], false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            crate::mpi::coll::barrier(&mut hold, &comm).unwrap();
+            let boards = board::of(&hold, &comm).unwrap().clone();
+            let at = board::Where::new(&comm, &boards, Signature::of(Call::Bcast), board::MOST);
+            let (turn, len) = (at.turn(), 1 << 16);
+            match rank {
+                0 => {
+                    let end = hold.engine.channel.home().unwrap().end;
+                    turn.show_lent(&mut hold, [(end - len / 2 - 2) as u64, len as u64, 1])
+                        .unwrap();
+                }
+                _ => {
+                    let error = turn.see(&mut hold, 0, Some(len)).err().unwrap();
+                    assert!(error.to_string().contains("junk"), "{error}");
+                }
+            }
+            turn.finish(&hold);
+            boards.take_back(&mut hold, &comm).unwrap();
+        });
     }
 
     /// Rank 1 can map nothing of the others' memory, and copies what they lend; rank 2 can do neither and says so.

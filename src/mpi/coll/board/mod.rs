@@ -340,12 +340,6 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// This rank in the communicator.
-    #[inline]
-    pub fn rank(&self) -> u32 {
-        self.comm.rank
-    }
-
     /// Members of the communicator.
     #[inline]
     pub fn size(&self) -> u32 {

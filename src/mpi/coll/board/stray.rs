@@ -45,8 +45,11 @@ pub fn check_end(hold: &Hold) -> Result<()> {
         let mine = boards.members[boards.me].board.slot(turn).note().tag;
         for (rank, member) in boards.members.iter().enumerate() {
             let slot = member.board.slot(turn);
+            if slot.turn().load(Ordering::Acquire) != turn {
+                continue;
+            }
             let theirs = slot.note().tag;
-            if slot.turn().load(Ordering::Acquire) == turn && signature::differ(mine, theirs) {
+            if signature::differ(mine, theirs) {
                 let text = signature::complaint(mine, rank as i32, theirs);
                 return Err(Error::new(Class::Other, text.replace("is in", "was in")));
             }
