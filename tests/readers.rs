@@ -1,7 +1,7 @@
-//! Readers of the commands' output that are gone, slow or asleep: what comes out, and with which exit code.
+//! Readers of the commands' output that are gone, slow or asleep, or wait for a question: what comes out, and with which exit code.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -306,4 +306,85 @@ fn a_reader_that_goes_ends_the_job_which_says_why() {
     read_one_line(reader);
     let said = "mpirun: the reader of standard output is gone; ending the job\n";
     assert_eq!(job.end(), (said.to_string(), Some(141)));
+}
+
+/// Whoever answers has seen the question, which has no end.
+#[test]
+fn a_question_is_shown_before_it_is_answered() {
+    let ask = "if [ $PMI_RANK = 0 ]; then printf 'how many? '; read n; echo got $n; fi";
+    for (options, question, rest) in [
+        (&[][..], "how many? ", "got 5\n"),
+        (&["-l"], "[0] how many? ", "got 5\n"),
+    ] {
+        let mut command = command(
+            MPIRUN,
+            &[options, &["-timeout", "20", "-n", "2", "sh", "-c", ask]].concat(),
+        );
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut answers, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut shown = vec![0; question.len()];
+        output.read_exact(&mut shown).unwrap();
+        assert_eq!(String::from_utf8(shown).unwrap(), question);
+        answers.write_all(b"5\n").unwrap();
+        let mut text = String::new();
+        output.read_to_string(&mut text).unwrap();
+        assert!(child.wait().unwrap().success());
+        assert_eq!(text, rest);
+    }
+}
+
+/// Rank 0 pauses in a line, and rank 1 writes one meanwhile.
+#[test]
+fn a_tagged_line_that_is_broken_into_begins_anew() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers-pause");
+    let (first, second) = (folder.with_extension("first"), folder.with_extension("second"));
+    [&first, &second].map(|file| drop(fs::remove_file(file)));
+    // Each goes on when the other's part has been shown, which the reader says.
+    let ranks = format!(
+        "wait_for() {{ while [ ! -e \"$1\" ]; do sleep 0.01; done; }}
+         if [ $PMI_RANK = 0 ]; then printf one; wait_for '{1}'; echo two; else wait_for '{0}'; echo other; fi",
+        first.display(),
+        second.display()
+    );
+    let mut command = command(MPIRUN, &["-timeout", "20", "-l", "-n", "2", "sh", "-c", &ranks]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut shown = vec![0; "[0] one".len()];
+    output.read_exact(&mut shown).unwrap();
+    assert_eq!(shown, b"[0] one");
+    File::create(&first).unwrap();
+    let mut line = || {
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        line
+    };
+    assert_eq!((line(), line()), ("\n".into(), "[1] other\n".into()));
+    File::create(&second).unwrap();
+    assert_eq!((line(), line()), ("[0] two\n".into(), String::new()));
+    assert!(child.wait().unwrap().success());
+    [&first, &second].map(|file| fs::remove_file(file).unwrap());
+}
+
+#[test]
+fn a_signal_that_nohup_has_ignored_is_ignored_and_one_of_the_keyboard_is_not() {
+    let job = ["-n", "2", "sh", "-c", "echo here >&2; sleep 0.5; echo there >&2"];
+    for (program, name, code, said) in [("nohup", "HUP", Some(0), 2), (MPIRUN, "QUIT", Some(128 + 3), 0)] {
+        let words = [&[MPIRUN][..], &job].concat();
+        let mut command = command(program, if program == MPIRUN { &job } else { &words });
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        for _ in 0..2 {
+            errors.read_line(&mut line).unwrap();
+        }
+        assert_eq!(line, "here\nhere\n");
+        signal(child.id(), name);
+        let mut rest = String::new();
+        errors.read_to_string(&mut rest).unwrap();
+        assert_eq!(
+            (child.wait().unwrap().code(), rest.matches("there").count()),
+            (code, said),
+            "{rest}"
+        );
+    }
 }

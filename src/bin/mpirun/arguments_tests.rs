@@ -118,6 +118,7 @@ fn mistakes_are_explained() {
         ("-usize many a", "INFINITE"),
         ("-n 99999999999 a", "not a number"),
         ("-n 2", "no program"),
+        ("-configfile apps -n 1 a", "stands behind -configfile apps"),
         ("", "no program"),
         ("-env =B c a", "cannot be the name"),
         ("-genv =B c a", "cannot be the name"),
