@@ -87,6 +87,9 @@ static int child(MPI_Comm parent, char **argv)
     CHECK(rank == my_rank, "rank %d there, %d here", rank, my_rank);
     OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &appnum, &set));
     CHECK(set && *appnum == atoi(argv[5]), "program %d", set ? *appnum : -1);
+    char alike[16]; /* MPICH does not say */
+    OK(MPI_Info_get(MPI_INFO_ENV, "maxprocs", sizeof alike - 1, alike, &set));
+    CHECK(!set || strcmp(alike, argv[6]) == 0, "%s of the program, expected %s", alike, argv[6]);
     int sum = 0;
     OK(MPI_Allreduce(&my_rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     CHECK(sum == CHILDREN * (CHILDREN - 1) / 2, "the children's ranks are %d", sum);
@@ -114,7 +117,7 @@ int main(int argc, char **argv)
     CHECK(parent == MPI_COMM_NULL, "a parent");
     char parents[16];
     snprintf(parents, sizeof parents, "%d", n_ranks);
-    char *words[] = {"child", parents, "two words : and a colon", ":", "0", NULL};
+    char *words[] = {"child", parents, "two words : and a colon", ":", "0", "3", NULL};
     int codes[CHILDREN] = {-1, -1, -1};
     for (int turn = 0; turn < 2; turn++) {
         OK(MPI_Comm_spawn(argv[0], words, CHILDREN, MPI_INFO_NULL, n_ranks - 1, MPI_COMM_WORLD, &inter, codes));
@@ -125,8 +128,9 @@ int main(int argc, char **argv)
         CHECK(inter == MPI_COMM_NULL, "a handle of what is gone");
     }
     /* Each rank has a family of its own, with two programs. */
-    char *second[] = {"child", "1", "two words : and a colon", ":", "1", NULL};
+    char *second[] = {"child", "1", "two words : and a colon", ":", "1", "2", NULL};
     words[1] = "1";
+    words[5] = "1";
     char *commands[] = {argv[0], argv[0]}, **args[] = {words, second};
     int numbers[] = {1, CHILDREN - 1};
     MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL};

@@ -338,7 +338,9 @@ fn a_question_is_shown_before_it_is_answered() {
 fn a_tagged_line_that_is_broken_into_begins_anew() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers-pause");
     let (first, second) = (folder.with_extension("first"), folder.with_extension("second"));
-    [&first, &second].map(|file| drop(fs::remove_file(file)));
+    for file in [&first, &second] {
+        let _ = fs::remove_file(file);
+    }
     // Each goes on when the other's part has been shown, which the reader says.
     let ranks = format!(
         "wait_for() {{ while [ ! -e \"$1\" ]; do sleep 0.01; done; }}
@@ -362,7 +364,9 @@ fn a_tagged_line_that_is_broken_into_begins_anew() {
     File::create(&second).unwrap();
     assert_eq!((line(), line()), ("[0] two\n".into(), String::new()));
     assert!(child.wait().unwrap().success());
-    [&first, &second].map(|file| fs::remove_file(file).unwrap());
+    for file in [&first, &second] {
+        fs::remove_file(file).unwrap();
+    }
 }
 
 #[test]

@@ -203,6 +203,7 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     let mut state = State::join(segment.clone(), rank, settings);
     state.job = Job {
         appnum: member.appnum,
+        alike: member.alike,
         universe: member.universe,
         launcher: member.launcher_pid,
         is_ours: member.control.is_mpirun(),

@@ -31,6 +31,8 @@ pub struct Membership {
     pub segment: OwnedFd,
     /// Which of the programs of an MPMD job this is; -1 if nobody knows.
     pub appnum: i32,
+    /// How many ranks run that; -1 if nobody knows.
+    pub alike: i32,
     /// `MPI_UNIVERSE_SIZE`; -1 if nobody knows.
     pub universe: i32,
     /// The launcher, or the process that it put between itself and this rank; an ancestor of this process.
@@ -128,6 +130,7 @@ pub fn alone(create: impl FnOnce(u32) -> io::Result<OwnedFd>) -> Result<Membersh
         first: 0,
         segment: create(1).map_err(|e| format!("cannot make the memory of a job of one rank: {e}"))?,
         appnum: -1,
+        alike: 1,
         universe: -1,
         launcher_pid: parent(),
         control: Control(Way::Alone),
@@ -296,6 +299,9 @@ fn join_mpirun(env: Lookup, rank: u32, size: u32, memory: i32, socket: Option<i3
     })?;
     let socket = socket.and_then(|_| Lasting::new(inherited("PMI_FD").ok()?).ok());
     let small = |name| Ok::<_, String>(number(env, name)?.and_then(|n| i32::try_from(n).ok()));
+    let program = env("NEARMPI_APPNUM").unwrap_or_default();
+    let (appnum, alike) = program.split_once('/').unwrap_or_default();
+    let [appnum, alike] = [appnum, alike].map(|text| text.parse().ok());
     Ok(Membership {
         rank,
         size,
@@ -303,7 +309,8 @@ fn join_mpirun(env: Lookup, rank: u32, size: u32, memory: i32, socket: Option<i3
             .and_then(|first| u32::try_from(first).ok())
             .unwrap_or(0),
         segment,
-        appnum: small("NEARMPI_APPNUM")?.unwrap_or(-1),
+        appnum: appnum.unwrap_or(-1),
+        alike: alike.unwrap_or(-1),
         universe: small("NEARMPI_UNIVERSE")?.unwrap_or(-1),
         launcher_pid: launcher.unwrap_or_else(parent),
         control: Control(Way::Mpirun(socket)),
@@ -383,6 +390,7 @@ fn greet(
         first: 0,
         segment,
         appnum,
+        alike: -1,
         universe,
         launcher_pid: parent(),
         control: Control(Way::Pmi(client)),

@@ -148,6 +148,8 @@ pub struct State {
 pub struct Job {
     /// Which program of the job this is (`MPI_APPNUM`); -1 if nobody knows.
     pub appnum: i32,
+    /// How many ranks run it; -1 if nobody knows.
+    pub alike: i32,
     /// `MPI_UNIVERSE_SIZE`; -1 if nobody knows.
     pub universe: i32,
     /// A process that may run on all CPUs of the job: the launcher's, or this one's parent.
@@ -223,6 +225,7 @@ impl State {
             gift: Cell::default(),
             job: Job {
                 appnum: -1,
+                alike: -1,
                 universe: -1,
                 launcher: 0,
                 is_ours: false,

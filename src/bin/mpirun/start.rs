@@ -93,6 +93,8 @@ struct Common<'a> {
 struct Program<'a> {
     app: &'a App,
     appnum: usize,
+    /// How many ranks run it.
+    count: u32,
     file: OsString,
     env: Environment,
 }
@@ -156,7 +158,13 @@ pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Fail
     for (appnum, (app, count)) in job.apps.iter().zip(counts).enumerate() {
         let (file, mut env) = (found(app), common.inherited(app));
         preload.add(app, &file, &mut env)?;
-        let program = Program { app, appnum, file, env };
+        let program = Program {
+            app,
+            appnum,
+            count,
+            file,
+            env,
+        };
         for _ in 0..count {
             let rank = common.rank(ranks.len(), &program, &mut streams)?;
             if job.verbose {
@@ -368,7 +376,7 @@ impl Common<'_> {
             set(FIRST, self.first.to_string());
         }
         set("NEARMPI_RANK", format!("{rank}/{}", self.size));
-        set("NEARMPI_APPNUM", program.appnum.to_string());
+        set("NEARMPI_APPNUM", format!("{}/{}", program.appnum, program.count));
         if let Some(universe) = self.job.universe {
             set("NEARMPI_UNIVERSE", universe.to_string());
         }
