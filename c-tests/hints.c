@@ -46,6 +46,9 @@ int main(int argc, char **argv)
         FAILS(MPI_ERR_TAG, MPI_Irecv(&buffer, 1, MPI_INT, 0, MPI_ANY_TAG, promised, &request));
         FAILS(MPI_ERR_RANK, MPI_Irecv(&buffer, 1, MPI_INT, MPI_ANY_SOURCE, 0, promised, &request));
         OK(MPI_Sendrecv(&my_rank, 1, MPI_INT, my_rank, 4, &buffer, 1, MPI_INT, my_rank, 4, promised, MPI_STATUS_IGNORE));
+        MPI_Comm told;
+        OK(MPI_Comm_dup_with_info(MPI_COMM_WORLD, MPI_INFO_ENV, &told));
+        OK(MPI_Comm_free(&told));
         const char *keys[] = {"command", "maxprocs", "host", "wdir", "arch", "thread_level"};
         char value[MPI_MAX_INFO_VAL];
         for (int i = 0, flag = 0; i < 6; i++) {

@@ -392,3 +392,26 @@ fn a_signal_that_nohup_has_ignored_is_ignored_and_one_of_the_keyboard_is_not() {
         );
     }
 }
+
+/// Who reads slowly gets whole lines all the same: a rank whose output waits has not paused.
+#[test]
+fn lines_stay_whole_for_a_slow_reader() {
+    let ranks = "yes $(printf %0100d $PMI_RANK) | head -n 30000";
+    let mut job = command(MPIRUN, &["-timeout", "20", "-n", "3", "sh", "-c", ranks]);
+    let mut child = job.stdout(Stdio::piped()).spawn().unwrap();
+    let (mut output, mut text, mut piece) = (child.stdout.take().unwrap(), Vec::new(), vec![0; 1 << 16]);
+    for turn in 0.. {
+        let count = output.read(&mut piece).unwrap();
+        if count == 0 {
+            break;
+        }
+        text.extend_from_slice(&piece[..count]);
+        if turn < 15 {
+            std::thread::sleep(Duration::from_millis(70));
+        }
+    }
+    assert!(child.wait().unwrap().success());
+    let text = String::from_utf8(text).unwrap();
+    let whole = |rank: u32| text.lines().filter(|line| *line == format!("{rank:0100}")).count();
+    assert_eq!((0..3).map(whole).collect::<Vec<_>>(), [30000; 3]);
+}

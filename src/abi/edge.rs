@@ -61,6 +61,8 @@ static WORLD: AtomicPtr<World> = AtomicPtr::new(null_mut());
 static LATEST: AtomicPtr<World> = AtomicPtr::new(null_mut());
 static RANK: AtomicU32 = AtomicU32::new(0);
 static SIZE: AtomicU32 = AtomicU32::new(0);
+/// How many of them run the program of this one.
+static ALIKE: AtomicU32 = AtomicU32::new(0);
 static INITIALIZED: AtomicBool = AtomicBool::new(false);
 static FINALIZED: AtomicBool = AtomicBool::new(false);
 /// This process is a child that a rank made by fork(2).
@@ -74,6 +76,8 @@ pub fn set_world(world: World) -> &'static World {
         let hold = world.hold();
         RANK.store(hold.world.rank, Ordering::Relaxed);
         SIZE.store(hold.world.size(), Ordering::Relaxed);
+        let alike = u32::try_from(hold.job.alike).unwrap_or(hold.world.size());
+        ALIKE.store(alike, Ordering::Relaxed);
     }
     let place = std::ptr::from_ref(world).cast_mut();
     LATEST.store(place, Ordering::Release);
@@ -127,6 +131,11 @@ pub fn rank_in_world() -> u32 {
 /// How many ranks `MPI_COMM_WORLD` has; 0 before initialization. Needs no hold.
 pub fn ranks_in_world() -> u32 {
     SIZE.load(Ordering::Relaxed)
+}
+
+/// How many of them run the program of this one; all, where the launcher does not tell.
+pub fn ranks_of_program() -> u32 {
+    ALIKE.load(Ordering::Relaxed)
 }
 
 /// Whether MPI has been initialized, finalized since or not.

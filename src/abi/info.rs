@@ -98,13 +98,12 @@ fn process(arguments: impl Iterator<Item = String>) -> Result<Info> {
     Ok(info)
 }
 
-/// What MPI_INFO_ENV holds: what the process knows of itself, and, in a job, how many run its program (all, where the launcher
-/// does not tell) and which threads may call.
+/// What MPI_INFO_ENV holds: what the process knows of itself, and, in a job, how many run its program and which
+/// threads may call.
 fn environment() -> Result<Info> {
     let mut info = process(arguments())?;
-    if let Some(world) = current_world() {
-        let alike = u32::try_from(world.hold().job.alike).unwrap_or(ranks_in_world());
-        info.set(b"maxprocs", alike.to_string().as_bytes())?;
+    if current_world().is_some() {
+        info.set(b"maxprocs", ranks_of_program().to_string().as_bytes())?;
         info.set(b"thread_level", LEVELS[thread_level() as usize].as_bytes())?;
     }
     Ok(info)

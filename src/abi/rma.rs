@@ -207,21 +207,23 @@ fn combine<const PREDEFINED: bool>(
             return Ok(());
         };
         let combined = (op_handle != MPI_NO_OP).then_some(own);
+        let moves = matches!(op_handle, MPI_NO_OP | MPI_REPLACE);
         for (_, count, datatype) in combined.into_iter().chain(result) {
-            made_of_the_same(hold, (count, datatype), &target)?;
+            made_of_the_same(hold, (count, datatype), &target, moves)?;
         }
         update::accumulate(hold, window, &origin, fetched.as_ref(), &target, &op)
     })
 }
 
-/// Makes sure that elements on this side, if there are any, are made of the same values as those of an update's target. MPI-4.1 §12.3.4.
-fn made_of_the_same(state: &State, (count, datatype): (i64, MPI_Datatype), target: &Target) -> Result<()> {
+/// Makes sure that elements on this side, if there are any, are made of the same values as those of an update's target
+/// (MPI-4.1 §12.3.4), by whatever name. What is only moved may have another meaning.
+fn made_of_the_same(state: &State, (count, datatype): (i64, MPI_Datatype), target: &Target, moves: bool) -> Result<()> {
     if count == 0 || target.is_empty() {
         return Ok(());
     }
     let (own, theirs) = (state.datatypes.get(datatype)?.element(), target.datatype.element());
     if let (Some(own), Some(theirs)) = (own, theirs)
-        && (own.repr, own.class) == (theirs.repr, theirs.class)
+        && (own.repr == theirs.repr || moves && own.size == theirs.size)
     {
         return Ok(());
     }

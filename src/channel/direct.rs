@@ -5,6 +5,7 @@
 //! Memory of a rank that other ranks can reach. What MPI_Alloc_mem and windows allocate lies in the rank's zone, whose first
 //! part the rank maps in one piece, its *home*. It says in its block where; whoever is told of an address in there maps that
 //! part as well, once, and copies without the kernel. All other memory is reached by cross-memory attach, if the kernel lets it.
+//! A home is as long as much of the machine's memory; what nothing has been allocated of yet is mapped, but closed.
 #![allow(unsafe_code)]
 
 use super::{Bytes, Channel};
@@ -15,11 +16,16 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+/// Bytes that are opened at least.
+const LEAST: usize = 1 << 20;
+
 /// Homes as this rank has mapped them.
 pub(super) struct Homes {
     /// Addresses of the own one; empty while it is not mapped. It stays mapped when MPI is finalized, for the program may still
     /// have memory from malloc in it.
     range: Range<usize>,
+    /// So many bytes of it are open.
+    open: usize,
     /// Bytes of a home at most.
     most: usize,
     /// Everybody's, by rank.
@@ -30,7 +36,7 @@ pub(super) struct Homes {
 enum Theirs {
     #[default]
     Unknown,
-    /// The view of it, and what the peer has said: where it has it, and how many bytes there are.
+    /// The view of it; where the peer has said that it has it; and how many of the bytes that it says there are can be accessed.
     Seen(View, u64, usize),
     Never,
 }
@@ -95,6 +101,7 @@ impl Homes {
     pub fn new(ranks: u32, most: usize) -> Homes {
         let mut homes = Homes {
             range: 0..0,
+            open: 0,
             most,
             theirs: Vec::new(),
         };
@@ -124,13 +131,31 @@ impl<B: Bytes> Channel<B> {
             if len == 0 || memory::is_made_at_once() {
                 return None;
             }
-            let view = self.segment.view(self.me, 0, len).ok()?;
+            let view = self.segment.closed_view(self.me, len).ok()?;
             let base = std::mem::ManuallyDrop::new(view).base() as usize;
             self.homes.range = base..base + len;
             self.block.home_len.store(len as u64, Ordering::Relaxed);
             self.block.home.store(base as u64, Ordering::Release);
         }
         (!self.homes.range.is_empty()).then(|| self.homes.range.clone())
+    }
+
+    /// Opens this rank's home, which is mapped, up to byte `end`, for others (as they are told of it) and this rank; whether that was possible.
+    pub fn open_home(&mut self, end: usize, is_dumped: bool) -> bool {
+        let homes = &mut self.homes;
+        if end > homes.range.len() {
+            return false;
+        }
+        if end > homes.open {
+            let more = ahead(homes.open, end, homes.range.len());
+            let at = (homes.range.start + homes.open) as *mut u8;
+            // SAFETY: this is the rest of the home, which this rank has mapped.
+            if unsafe { memory::open(at, more - homes.open, is_dumped) }.is_err() {
+                return false;
+            }
+            homes.open = more;
+        }
+        true
     }
 
     /// Whether `len` bytes at `at` lie where other ranks may map them.
@@ -176,20 +201,29 @@ impl<B: Bytes> Channel<B> {
         let home = home.min(self.homes.most);
         let offset = within(base, home, address, len)?;
         let theirs = &mut self.homes.theirs[peer as usize];
-        *theirs = match std::mem::take(theirs) {
-            Theirs::Unknown if memory::is_made_at_once() => Theirs::Never,
-            Theirs::Unknown => match self.segment.view(peer, 0, self.homes.most) {
-                Ok(view) => Theirs::Seen(view, base, home),
-                Err(_) => Theirs::Never,
-            },
-            Theirs::Seen(view, ..) => Theirs::Seen(view, base, home),
-            Theirs::Never => Theirs::Never,
-        };
-        match theirs {
-            Theirs::Seen(view, ..) => Some(view.base().wrapping_add(offset)),
-            _ => None,
+        if matches!(theirs, Theirs::Unknown) {
+            *theirs = match self.segment.closed_view(peer, self.homes.most) {
+                Ok(view) if !memory::is_made_at_once() => Theirs::Seen(view, base, 0),
+                _ => Theirs::Never,
+            };
         }
+        let Theirs::Seen(view, told, open) = theirs else {
+            return None;
+        };
+        *told = base;
+        if offset + len > *open {
+            let more = ahead(*open, offset + len, self.homes.most);
+            // SAFETY: this is more of the view, which has as many bytes as a home at most.
+            unsafe { memory::open(view.base().wrapping_add(*open), more - *open, false) }.ok()?;
+            *open = more;
+        }
+        Some(view.base().wrapping_add(offset))
     }
+}
+
+/// How far a home of `most` bytes is opened for byte `end` to be open: by as much again, so that it is seldom done.
+fn ahead(open: usize, end: usize, most: usize) -> usize {
+    end.max(2 * open).next_multiple_of(LEAST).min(most)
 }
 
 /// How far `address` lies behind `base`, if `len` bytes there are within `home` bytes.

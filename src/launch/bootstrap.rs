@@ -194,7 +194,7 @@ fn plan(env: Lookup, is_open: &dyn Fn(i32) -> bool) -> Result<Plan, String> {
 
 /// Variables of a rank that other launchers with a PMI set. Our mpirun takes them from what it starts.
 pub const WITH_PMI: [&str; 4] = ["PMI_PORT", "PMI_ID", "HYDI_CONTROL_FD", "HYDRA_BSTRAP_PROXY_ID"];
-/// The same of launchers without.
+/// The same of launchers without. What they are called is known to scripts, which set some of them for other programs.
 pub const WITHOUT_PMI: [&str; 5] = [
     "PMIX_RANK",
     "PMIX_NAMESPACE",
@@ -209,7 +209,8 @@ fn plan_mpirun(env: Lookup, is_open: &dyn Fn(i32) -> bool) -> Result<Option<Plan
         return Ok(None);
     };
     let is_set = |name: &&str| env(name).is_some();
-    if WITHOUT_PMI.iter().any(is_set) {
+    // No script sets this one.
+    if is_set(&"PMIX_NAMESPACE") {
         // What there is of PMI is ours.
         return foreign(env)?.map_or(Ok(Some(Plan::Alone)), Err);
     }

@@ -50,6 +50,10 @@ impl State {
         let Some((home, offset)) = home.and_then(|home| Some((home, self.zone.take(half)?))) else {
             return;
         };
+        // All of it at once, so dumps are spared it.
+        if !self.engine.channel.open_home(offset + half, false) {
+            return self.zone.give_back(offset, half);
+        }
         // SAFETY: the home stays mapped, and the zone does not deal out again what it has.
         let begun = unsafe { heap::begin((home.start + offset) as *mut u8, half, least, file, at + offset) };
         match begun {
@@ -85,10 +89,17 @@ impl State {
             unsafe { ((home.start + offset) as *mut u8).write_bytes(0, whole) };
             return Some(offset);
         }
-        self.zone.take(len).or_else(|| {
+        let offset = self.zone.take(len).or_else(|| {
             self.give_kept_back(0);
             self.zone.take(len)
-        })
+        })?;
+        let channel = &mut self.engine.channel;
+        let in_home = channel.home().is_some_and(|home| offset + whole <= home.len());
+        if in_home && !channel.open_home(offset + whole, true) {
+            self.zone.give_back(offset, len);
+            return None;
+        }
+        Some(offset)
     }
 
     /// Empties free blocks, the earliest first, until they have at most so many bytes.

@@ -56,7 +56,7 @@ pub struct Comm {
     pub boards: OnceCell<Option<Rc<Boards>>>,
     /// The same for nonblocking ones.
     pub started_boards: OnceCell<Option<Rc<Boards>>>,
-    /// Nonblocking and persistent collective operations so far.
+    /// Nonblocking collective operations so far, as a number that wraps around.
     pub started_collectives: Cell<u32>,
     /// Persistent collectives made on it, as a number that wraps around.
     pub persistent_collectives: Cell<u32>,

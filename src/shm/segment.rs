@@ -391,15 +391,17 @@ impl Segment {
         // Another launcher may bury another rank at the same time: the count and whose it is change at once.
         let deaths = &self.header().deaths;
         let mut before = deaths.load(Ordering::Acquire);
-        loop {
+        let after = loop {
+            // The last may have been started since.
+            let _ = self.grow();
             let count = self.number_last_death(before).wrapping_add(1);
             let after = u64::from(count) << 32 | u64::from(rank);
             match deaths.compare_exchange(before, after, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => break,
+                Ok(_) => break after,
                 Err(now) => before = now,
             }
-        }
-        self.deaths();
+        };
+        self.number_last_death(after);
         self.announce();
     }
 

@@ -5,7 +5,7 @@
 //! | holders | writers | waiting | updating |    ...      |
 //! ```
 //! `holders` counts shared holders of the lock (MPI-4.1 §12.5.3) or is [`EXCLUSIVE`]; `writers` counts those that wait
-//! for it exclusively, which keeps new shared holders out; `waiting` counts all that wait, and tells who lets go to wake
+//! for it exclusively, which keeps new shared holders out but those of [`Control::try_join`]; `waiting` counts all that wait, and tells who lets go to wake
 //! them. `updating` is held for the length of one update, so that accumulates are atomic (MPI-4.1 §12.7.1).
 
 use super::sync::{AtomicU32, Ordering};

@@ -192,6 +192,27 @@ pub unsafe fn give_back(at: *mut u8, len: usize) {
     }
 }
 
+/// Lets this process access `len` bytes at `at`, which are of a [`Mapping::closed`] or can be accessed anyway; core dumps have
+/// them then, if they are to.
+///
+/// # Errors
+/// What mprotect(2) reports.
+///
+/// # Safety
+/// They are a mapping's, whole pages, and what they hold is nobody else's business.
+pub unsafe fn open(at: *mut u8, len: usize, is_dumped: bool) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if libc::mprotect(at.cast(), len, ACCESS) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if is_dumped {
+            libc::madvise(at.cast(), len, libc::MADV_DODUMP);
+        }
+    }
+    Ok(())
+}
+
 impl Mapping {
     /// Maps the first `len` bytes of `fd`, shared with everybody who maps it; left out of core dumps. Huge pages of the file are
     /// huge pages here too.
@@ -219,6 +240,16 @@ impl Mapping {
     /// Maps `len` bytes of `fd` from `offset` on, a multiple of the page size, shared with everybody who maps them.
     pub fn part(fd: BorrowedFd<'_>, offset: usize, len: usize) -> io::Result<Mapping> {
         Self::map(len, libc::MAP_SHARED | libc::MAP_NORESERVE, fd.as_raw_fd(), offset)
+    }
+
+    /// As [`Mapping::part`], of what nobody may access and no core dump has until [`open`] is called: a tool that looks at all memory
+    /// (valgrind), or a dump, would make every page of it.
+    pub fn closed(fd: BorrowedFd<'_>, offset: usize, len: usize) -> io::Result<Mapping> {
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+        let mapping = Self::map_at(ptr::null_mut(), len, libc::PROT_NONE, flags, fd.as_raw_fd(), offset)?;
+        // SAFETY: the range was just mapped.
+        unsafe { libc::madvise(mapping.base.cast(), len, libc::MADV_DONTDUMP) };
+        Ok(mapping)
     }
 
     /// Maps `len` zero bytes that belong to this process (and to its threads: tests run ranks so).

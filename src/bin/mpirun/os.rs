@@ -34,6 +34,8 @@ pub struct Child {
     pub keep: Vec<RawFd>,
     /// A process group of its own.
     pub own_group: bool,
+    /// And a session of its own.
+    pub own_session: bool,
     /// The limit of open files to go back to.
     pub files: Files,
     /// The signals to block: those that were blocked when the launcher began.
@@ -59,7 +61,12 @@ pub fn prepare(command: &mut Command, child: Child) {
             if dies_with_us < 0 || libc::getppid() != launcher {
                 return Err(Error::from_raw_os_error(libc::ESRCH));
             }
-            if child.own_group && libc::setpgid(0, 0) < 0 {
+            let alone = match (child.own_session, child.own_group) {
+                (true, _) => libc::setsid(),
+                (false, true) => libc::setpgid(0, 0),
+                _ => 0,
+            };
+            if alone < 0 {
                 return Err(Error::last_os_error());
             }
             if !child.cpus.is_empty() {
@@ -193,7 +200,7 @@ pub struct Signal {
 
 impl Signals {
     /// Blocks `numbers` and reads them instead, those too that who started us had ignored (of children whose SIGCHLD is ignored
-    /// nobody learns how they ended, waitpid(2)) but SIGHUP: nohup(1) has it ignored for us to go on.
+    /// nobody learns how they ended, waitpid(2)) but SIGHUP and SIGQUIT: nohup(1), and a shell that starts us in the background, have them ignored for us to go on.
     ///
     /// # Errors
     /// What signalfd(2) reports.
@@ -205,7 +212,8 @@ impl Signals {
             for &number in numbers {
                 let mut now: libc::sigaction = zeroed();
                 libc::sigaction(number, std::ptr::null(), &mut now);
-                if number != libc::SIGHUP || now.sa_sigaction != libc::SIG_IGN {
+                let may_be_ignored = matches!(number, libc::SIGHUP | libc::SIGQUIT);
+                if !may_be_ignored || now.sa_sigaction != libc::SIG_IGN {
                     libc::sigaddset(&mut set, number);
                 }
             }

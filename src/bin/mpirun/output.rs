@@ -108,10 +108,21 @@ impl Streams {
         outcome
     }
 
+    /// Writes what mpirun has to say to standard error, below a line that a rank has begun there.
+    pub fn say(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if self.begun.remove(&self.outlets.standard(true)).is_some() {
+            self.outlets.say("\n");
+        }
+        self.outlets.say(text);
+    }
+
     /// When a rank that has paused in a line will have paused for long enough.
     pub fn due(&self) -> Option<Instant> {
-        let pausing = self.all.iter().filter(|stream| !stream.partial.is_empty());
-        pausing.map(|stream| stream.since + PAUSE).min()
+        let waits = |stream: &&Stream| !stream.partial.is_empty() && !self.outlets.is_full(stream.outlet);
+        self.all.iter().filter(waits).map(|stream| stream.since + PAUSE).min()
     }
 
     /// Passes on what there is of lines in which ranks have paused.
@@ -122,7 +133,9 @@ impl Streams {
         let now = Instant::now();
         let mut outcome = Ok(());
         for stream in &mut self.all {
-            if !stream.partial.is_empty() && now >= stream.since + PAUSE {
+            let waits = !stream.partial.is_empty() && !self.outlets.is_full(stream.outlet);
+            // A rank that was not read meanwhile has not paused.
+            if waits && now >= stream.since + PAUSE && !stream.has_more() {
                 outcome = outcome.and(stream.write(b"", &mut self.outlets, &mut self.begun));
             }
         }
@@ -166,9 +179,7 @@ impl Stream {
 
     fn finish(&mut self, room: &mut [u8], outlets: &mut Outlets, begun: &mut Begun) -> Result<(), String> {
         let mut outcome = Ok(());
-        while let Some(pipe) = &self.pipe
-            && os::poll(&[pipe.as_fd()], &[], Some(Duration::ZERO))[0]
-        {
+        while self.has_more() {
             outcome = outcome.and(self.pump(room, outlets, begun));
         }
         outcome.and(self.end(outlets, begun))
@@ -186,6 +197,12 @@ impl Stream {
             }
             false => outcome,
         }
+    }
+
+    /// Whether something has come that was not read yet.
+    fn has_more(&self) -> bool {
+        let pipe = self.pipe.as_ref();
+        pipe.is_some_and(|pipe| os::poll(&[pipe.as_fd()], &[], Some(Duration::ZERO))[0])
     }
 
     fn has_tag(&self) -> bool {

@@ -267,6 +267,10 @@ impl Common<'_> {
         // Who reads the terminal must be in the group that owns it.
         let reads = self.job.reader == Reader::Rank(rank as u32);
         let own_group = !(reads && os::reads_terminal());
+        // The kernel gives sessions equal shares of the CPUs (sched_autogroup), so one for all ranks would get less than one
+        // process of somebody else; but what gives its CPU up gives it to processes of its session only.
+        let alone = self.first == 0 && (2..=cpu::allowed(0)).contains(&self.size);
+        let own_session = own_group && alone;
         let mut command = Command::new(&program.file);
         command.args(&app.arguments);
         command
@@ -291,6 +295,7 @@ impl Common<'_> {
                 policy: self.job.binding.policy.clone(),
                 keep,
                 own_group,
+                own_session,
                 files,
                 mask,
             },

@@ -117,11 +117,11 @@ pub fn supervise(job: &Job, host: Option<&Host>, started: Started, mut signals: 
     let finished = watch.started.streams.finish();
     watch.passed_on(finished);
     if let Some(reports) = watch.started.reports.take() {
-        watch.started.streams.outlets.say(&memory(reports, size));
+        watch.started.streams.say(&memory(reports, size));
     }
     if let Some(profile) = watch.started.profile.take() {
         let summary = profile.finish(&watch.started, &watch.ends);
-        watch.started.streams.outlets.say(&summary);
+        watch.started.streams.say(&summary);
     }
     if job.print_codes {
         let codes = watch.ends.iter().map(|end| match end {
@@ -195,13 +195,13 @@ impl Watch<'_> {
 
     /// Says something on standard error, in a line of its own.
     fn say(&mut self, text: &str) {
-        self.started.streams.outlets.say(&format!("mpirun: {text}\n"));
+        self.started.streams.say(&format!("mpirun: {text}\n"));
     }
 
     /// Passes output of ranks on, where the table stood.
     fn pass_on(&mut self, pass: impl FnOnce(&mut Streams) -> Result<(), String>) {
         let erase = self.screen.erase();
-        self.started.streams.outlets.say(&erase);
+        self.started.streams.say(&erase);
         let outcome = pass(&mut self.started.streams);
         self.passed_on(outcome);
     }
@@ -248,7 +248,7 @@ impl Watch<'_> {
         for line in report::lines(&self.views(), is_stuck) {
             text += &format!("mpirun: {line}\n");
         }
-        self.started.streams.outlets.say(&text);
+        self.started.streams.say(&text);
     }
 
     fn show_the_table(&mut self) {
@@ -271,7 +271,7 @@ impl Watch<'_> {
             Some(_) => self.screen.draw(&lines),
             None => lines.join("\n") + "\n\n",
         };
-        self.started.streams.outlets.say(&text);
+        self.started.streams.say(&text);
     }
 
     /// How long nothing may happen.

@@ -82,9 +82,16 @@ fn another_launcher_inside_ours_wins() {
             socket: 9
         })
     );
-    let mut vars = with("OMPI_COMM_WORLD_RANK");
-    vars.push(("OMPI_COMM_WORLD_SIZE", "2"));
-    assert!(planned(&vars, &[]).unwrap_err().contains("Open MPI"));
+    let theirs = [
+        ("OMPI_COMM_WORLD_RANK", "0"),
+        ("OMPI_COMM_WORLD_SIZE", "2"),
+        ("PMIX_NAMESPACE", "x"),
+    ];
+    let nested = [&vars[..], &theirs].concat();
+    assert!(planned(&nested, &[]).unwrap_err().contains("Open MPI"));
+    // A script has told another program what it knows.
+    let told = [&vars[..], &theirs[..2]].concat();
+    assert!(matches!(planned(&told, &[30]), Ok(Plan::Mpirun { rank: 0, .. })));
 }
 
 #[test]

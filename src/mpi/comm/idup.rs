@@ -82,16 +82,19 @@ fn claim_all<const N: usize>(hold: &Hold, holders: [u32; N]) -> [u16; N] {
 /// none while few contexts are in use.
 fn announce(hold: &mut Hold, comm: &Rc<Comm>, first: u32, tag: i32, numbers: &[u16]) -> Result<Vec<Part>> {
     let few = numbers.iter().all(|&number| u32::from(number) < REUSED);
-    let mode = if few { Mode::Standard } else { Mode::Synchronous };
     let mut awaited = Vec::new();
     for peer in first..comm.peers().size() {
         for number in numbers {
             let mut bytes = number.to_ne_bytes();
             let buffer = Buffer::kept(&Buffer::bytes(bytes.as_mut_ptr(), bytes.len()));
-            let sent = pt2pt::isend(hold, comm, Plane::Collective, buffer, peer, tag, mode)?;
-            match mode {
-                Mode::Synchronous => awaited.push(Part::Started(sent)),
-                _ => request::free(hold, sent)?,
+            let mut send = |mode| pt2pt::isend(hold, comm, Plane::Collective, buffer.clone(), peer, tag, mode);
+            match few {
+                // There may be no room for more synchronous messages.
+                false if let Ok(sent) = send(Mode::Synchronous) => awaited.push(Part::Started(sent)),
+                _ => {
+                    let sent = send(Mode::Standard)?;
+                    request::free(hold, sent)?;
+                }
             }
         }
     }

@@ -257,10 +257,11 @@ fn push(list: &mut Vec<Layout>, part: Layout) {
 }
 
 /// `list` with the members of short sequences in their place: a type that is made step by step, of the last one and a little more,
-/// gets neither as deep as there are steps, nor has each step as many members as there were before.
+/// gets neither as deep as there are steps, nor has each step as many members as there were before. Long lists are left alone: their
+/// members may share what they are made of.
 fn spliced(list: Vec<Layout>) -> Vec<Layout> {
     let is_short = |part: &Layout| matches!(&part.shape, Shape::Sequence(parts) if parts.len() <= FLAT);
-    if !list.iter().any(is_short) {
+    if list.len() > FLAT || !list.iter().any(is_short) {
         return list;
     }
     let mut all = Vec::new();

@@ -57,7 +57,7 @@ fn check_source(hold: &Hold, comm: &Comm, source: i32) -> Result<()> {
 /// [`super::imrecv`] (MPI_Improbe).
 ///
 /// # Errors
-/// A peer that left the protocol.
+/// As [`iprobe`].
 pub fn improbe(hold: &mut Hold, comm: &Rc<Comm>, source: i32, tag: i32) -> Result<Option<(RequestKey, Status)>> {
     if iprobe(hold, comm, source, tag)?.is_none() {
         return Ok(None);

@@ -243,8 +243,16 @@ enum Lock {
 fn take(hold: &mut Hold, window: &Window, rank: u32, lock: Lock) -> Result<bool> {
     let exclusive = lock == Lock::Exclusive;
     acquire(hold, window, rank, lock)?;
-    if window.epochs.borrow().locked.contains_key(&rank) {
+    let epochs = window.epochs.borrow();
+    let (is_held, is_over) = (epochs.locked.contains_key(&rank), lock == Lock::Late && !epochs.all);
+    drop(epochs);
+    if is_held || is_over {
         release(hold, window, rank, exclusive);
+    }
+    if is_over {
+        fail!(RmaSync, "another thread has called MPI_Win_unlock_all meanwhile");
+    }
+    if is_held {
         return Ok(false);
     }
     let mut epochs = window.change();

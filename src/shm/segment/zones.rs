@@ -35,6 +35,18 @@ impl Segment {
         }
     }
 
+    /// The first `len` bytes of `owner`'s zone, of which none can be accessed before [`memory::open`] is called.
+    ///
+    /// # Errors
+    /// As [`Segment::view`].
+    pub fn closed_view(&self, owner: u32, len: usize) -> io::Result<View> {
+        let at = self.zone_at(owner, 0, len)?;
+        match &self.file {
+            Some(_) => Ok(View::mapped(Mapping::closed(self.file()?, at, len)?)),
+            None => Ok(View::of(self.at(at))),
+        }
+    }
+
     /// The file, and where in it `owner`'s zone begins; `None` where ranks are threads, or the program has closed it.
     pub fn zone_file(&self, owner: u32) -> Option<(BorrowedFd<'_>, usize)> {
         let at = self.zone_at(owner, 0, 0).ok()?;
