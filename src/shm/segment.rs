@@ -31,7 +31,7 @@ mod profiled;
 mod zones;
 
 /// "nearmpi" and the version of the segment's format.
-const MAGIC: u64 = u64::from_le_bytes(*b"nearmpi\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"nearmpi\x02");
 
 /// Marks an exit code in the header, so that junk is no exit code.
 const ABORT: u32 = 0x4142_5200;
@@ -63,7 +63,9 @@ struct JobHeader {
     beside: AtomicU32,
     /// Ranks that there have been, those that were started later included.
     total: AtomicU32,
-    /// Where the first annex lies in the file; 0: nowhere.
+    /// Bytes in each rank's zone.
+    zone: AtomicU64,
+    /// Where the first annex lies in the file, behind the zones; 0: nowhere.
     annex: AtomicU64,
     /// 1: of those that the job began with, and their family, some were connected with others.
     met: AtomicU32,
@@ -194,9 +196,10 @@ pub fn create(ranks: u32, cpus: u32) -> io::Result<OwnedFd> {
         ));
     }
     let layout = Layout::new(ranks);
-    let zones = zone::len_for(&layout) * ranks as usize;
-    let fd = memory::create(layout.len + zones)?;
-    Segment::over(Mapping::shared(fd.as_fd(), layout.len)?, layout).initialise(cpus);
+    let zone = zone::len_for(&layout);
+    let fd = memory::create(layout.len + zone * ranks as usize)?;
+    let segment = Segment::over(Mapping::shared(fd.as_fd(), layout.len)?, layout);
+    Segment { zone, ..segment }.initialise(cpus);
     Ok(fd)
 }
 
@@ -234,18 +237,16 @@ impl Segment {
             return Err(wrong("number of ranks"));
         }
         let layout = Layout::new(ranks);
-        // Annexes lie behind the zones.
-        let zones = match first.header().annex.load(Ordering::Acquire) {
-            0 => len,
-            annex => len.min(annex as usize),
-        };
-        let zones = zones.checked_sub(layout.len);
-        let Some(zone) = zones.filter(|zones| zones % (ranks as usize * PAGE) == 0) else {
+        let zone = first.header().zone.load(Ordering::Relaxed) as usize;
+        let zones = zone.checked_mul(ranks as usize).filter(|_| zone.is_multiple_of(PAGE));
+        let end = zones.and_then(|zones| zones.checked_add(layout.len));
+        // Annexes may lie behind that.
+        if end.is_none_or(|end| end > len) {
             return Err(wrong("length"));
-        };
+        }
         let segment = Segment {
             file: Some(Lasting::new(fd.try_clone_to_owned()?)?),
-            zone: zone / ranks as usize,
+            zone,
             ..Segment::over(Mapping::shared(fd, layout.len)?, layout)
         };
         segment.grow()?;
@@ -270,6 +271,7 @@ impl Segment {
         header.ranks.store(ranks, Ordering::Relaxed);
         header.total.store(ranks, Ordering::Relaxed);
         header.cpus.store(cpus, Ordering::Relaxed);
+        header.zone.store(self.zone as u64, Ordering::Relaxed);
         let remote = ranks <= cpus && crate::sys::cpu::join_barriers() && crate::sys::cpu::barrier_everywhere();
         header.remote_barriers.store(remote as u32, Ordering::Relaxed);
         self.give_number();

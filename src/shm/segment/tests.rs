@@ -48,6 +48,27 @@ fn another_file_is_refused() {
     assert!(create(0, 1).is_err() && create(MAX_RANKS + 1, 1).is_err());
 }
 
+/// The ranks that another one starts get room before all that the job began with have come.
+#[test]
+fn a_file_that_is_longer_is_mapped_and_one_that_is_too_short_refused() {
+    let fd = create(2, 2).unwrap();
+    let (file, zone) = (std::fs::File::from(fd.try_clone().unwrap()), |fd: &OwnedFd| {
+        Segment::attach(fd.as_fd()).map(|segment| segment.zone_len())
+    });
+    let len = file.metadata().unwrap().len();
+    let before = zone(&fd).unwrap();
+    file.set_len(len + 3 * PAGE as u64).unwrap();
+    assert_eq!(zone(&fd).unwrap(), before);
+    for junk in [u64::MAX, before as u64 + 1, before as u64 + 2 * PAGE as u64] {
+        let first = Mapping::shared(fd.as_fd(), PAGE).unwrap();
+        Segment::over(first, Layout::new(1))
+            .header()
+            .zone
+            .store(junk, Ordering::Relaxed);
+        assert!(zone(&fd).unwrap_err().to_string().contains("length"), "{junk:#x}");
+    }
+}
+
 #[test]
 fn contexts_that_many_hold_are_claimed_in_turn_and_the_lowest_freed_one_first() {
     let segment = Segment::private(2, 2).unwrap();
