@@ -149,6 +149,48 @@ static void dies_full(void)
     }
 }
 
+/* Rank 1 dies while it has the last rank's memory alone. */
+static void locked(void)
+{
+    MPI_Win window;
+    int *word;
+    OK(MPI_Win_allocate(sizeof *word, sizeof *word, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &window));
+    OK(MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN));
+    if (my_rank == 1)
+        OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, n_ranks - 1, 0, window));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (my_rank == 1)
+        die();
+    FAILS(MPIX_ERR_PROC_FAILED, MPI_Win_lock(MPI_LOCK_SHARED, n_ranks - 1, 0, window));
+}
+
+/* What was sent on a communicator that was revoked is never received on one that comes after it. */
+static void forgotten(void)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    for (int turn = 0; turn < 300; turn++) {
+        MPI_Comm comm, next;
+        int old = -turn, new = turn, got = 7;
+        OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+        if (my_rank == 0) {
+            OK(MPI_Send(&old, 1, MPI_INT, 1, 3, comm));
+            OK(MPIX_Comm_revoke(comm));
+        }
+        MPI_Barrier(comm); /* some are through with it before they hear */
+        OK(MPIX_Comm_shrink(comm, &next));
+        OK(MPI_Comm_free(&comm));
+        OK(MPI_Comm_free(&next));
+        OK(MPI_Comm_dup(MPI_COMM_WORLD, &next));
+        if (my_rank == 0)
+            OK(MPI_Isend(&new, 1, MPI_INT, 1, 3, next, &request));
+        if (my_rank == 1)
+            OK(MPI_Recv(&got, 1, MPI_INT, 0, 3, next, MPI_STATUS_IGNORE));
+        CHECK(my_rank != 1 || got == turn, "got %d, not %d", got, turn);
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        OK(MPI_Comm_free(&next));
+    }
+}
+
 /* The last rank revokes what the others wait on. */
 static void revoked(void)
 {
@@ -273,6 +315,10 @@ int main(int argc, char **argv)
         dies_full();
     else if (!strcmp(how, "revoked"))
         revoked();
+    else if (!strcmp(how, "locked"))
+        locked();
+    else if (!strcmp(how, "forgotten"))
+        forgotten();
     else if (!strcmp(how, "votes"))
         votes();
     else if (!strcmp(how, "between"))

@@ -212,7 +212,7 @@ impl<B: Bytes> Channel<B> {
     }
 
     /// Drops what waits for ranks that have finalized or died, which read no more: answers to messages that they have long since
-    /// forgotten, and messages that were withdrawn.
+    /// forgotten, messages that were withdrawn, and those that have left their senders and were not fetched.
     pub fn drop_unread(&mut self) {
         let (segment, out) = (&self.segment, &mut self.out);
         self.waiting.retain(|&to| {
@@ -224,6 +224,17 @@ impl<B: Bytes> Channel<B> {
             }
             !is_gone
         });
+        let slots = if self.offers.kept > 0 { self.offers.slots() } else { 0 };
+        for index in 0..slots {
+            if let Some(open) = &self.offers.open[index as usize]
+                && open.ticket.is_none()
+                && matches!(self.segment.life(open.to), Life::Finalized | Life::Dead)
+            {
+                let offer = self.segment.offer(self.me, index);
+                offer.expect("open offers are in range").close(open.usage);
+                self.offers.release(index);
+            }
+        }
     }
 
     /// Sends on what is queued, as far as rings and pool allow.

@@ -1,11 +1,13 @@
 //! Contexts: the numbers that keep communicators' messages apart (MPI-4.1 §7.1.2).
 //!
 //! A context number is claimed in shared memory by one member, with the number of members that will
-//! hold it, and told to the others; it is free again when the last holder has let go of it.
+//! hold it, and told to the others; it is free again when the last holder has let go of it. That of a communicator that was revoked
+//! stays taken: its messages may be under way, or wait in a queue, which nobody will ever receive.
 
 use super::error::Result;
 use super::world::State;
 use crate::fail;
+use crate::shm::layout::CONTEXTS;
 use crate::shm::segment::Segment;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -68,6 +70,11 @@ impl Context {
         self.turns.get()
     }
 
+    /// The job's memory.
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
     /// Where the number stands: that of a communicator from `MPI_Comm_idup` comes in a message.
     pub fn cell(&self) -> &Cell<u16> {
         &self.number
@@ -76,10 +83,12 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if self.number.get() != NONE {
+        let number = self.number.get();
+        let was_revoked = usize::from(number) < CONTEXTS && self.segment.fate(number).is_revoked();
+        if number != NONE && !was_revoked {
             // The next life begins behind both kinds of turns.
             let turns = self.turns.get() + self.started.get();
-            self.segment.release_context(self.number.get(), turns);
+            self.segment.release_context(number, turns);
         }
     }
 }

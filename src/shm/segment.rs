@@ -481,6 +481,11 @@ impl Segment {
         unsafe { part.at::<RankBlock>(part.layout.block(rank)).as_ref() }
     }
 
+    /// Whether there is a rank `rank`, and it has died.
+    pub fn is_dead(&self, rank: u32) -> bool {
+        rank < self.known() && self.life(rank) == Life::Dead
+    }
+
     /// Where rank `rank` stands.
     pub fn life(&self, rank: u32) -> Life {
         match self.rank(rank).life.load(Ordering::Acquire) {

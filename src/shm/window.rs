@@ -6,7 +6,8 @@
 //! ```
 //! `holders` counts shared holders of the lock (MPI-4.1 §12.5.3) or is [`EXCLUSIVE`]; `writers` counts those that wait
 //! for it exclusively, which keeps new shared holders out but those of [`Control::try_join`]; `waiting` counts all that wait, and tells who lets go to wake
-//! them. `updating` is held for the length of one update, so that accumulates are atomic (MPI-4.1 §12.7.1).
+//! them. `updating` is held for the length of one update, so that accumulates are atomic (MPI-4.1 §12.7.1): the rank in the job, and
+//! one, of who has it.
 
 use super::sync::{AtomicU32, Ordering};
 
@@ -64,18 +65,31 @@ impl Control {
         self.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// Takes the turn at updating if it is free. Does not look first: that would fetch the line twice, to read and to write.
+    /// Takes the turn at updating for rank `me` if it is free. Does not look first: that would fetch the line twice, to read and to write.
     #[inline]
-    pub fn try_update(&self) -> bool {
+    pub fn try_update(&self, me: u32) -> bool {
         self.updating
-            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(0, me.wrapping_add(1), Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Whether somebody has the turn at updating.
+    /// Who has the turn at updating.
     #[inline]
-    pub fn is_updating(&self) -> bool {
-        self.updating.load(Ordering::Relaxed) != 0
+    pub fn updater(&self) -> Option<u32> {
+        self.updating.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Takes the turn of `from`, which is dead, for rank `me`; whether it had it yet.
+    #[cold]
+    pub fn take_over(&self, from: u32, me: u32) -> bool {
+        self.updating
+            .compare_exchange(
+                from.wrapping_add(1),
+                me.wrapping_add(1),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
+            .is_ok()
     }
 
     /// Ends the turn at updating.
@@ -105,8 +119,9 @@ mod tests {
     #[test]
     fn one_updates_at_a_time() {
         let control = Control::default();
-        assert!(control.try_update() && !control.try_update() && control.is_updating());
+        assert!(control.try_update(7) && !control.try_update(8) && control.updater() == Some(7));
+        assert!(!control.take_over(6, 8) && control.take_over(7, 8) && !control.take_over(7, 9));
         control.end_update();
-        assert!(!control.is_updating() && control.try_update());
+        assert!(control.updater().is_none() && control.try_update(0) && control.updater() == Some(0));
     }
 }

@@ -146,10 +146,10 @@ pub fn check_end(hold: &mut Hold) -> Result<()> {
     let strict = hold.engine.channel.settings().check > 0;
     board::check_end(hold)?;
     for (envelope, stored) in hold.engine.unexpected.iter() {
-        if !hold.stands(stored) {
-            continue; // Its sender has withdrawn it.
-        }
         let (source, tag, context) = (envelope.source(), envelope.tag(), envelope.context() >> 1);
+        if !hold.stands(stored) || hold.engine.channel.segment().fate(context).is_revoked() {
+            continue; // Its sender has withdrawn it, or nobody may receive it.
+        }
         if envelope.context() & 1 == 1 && tag < 0 {
             let call = name(tag);
             fail!(

@@ -349,8 +349,12 @@ fn acquire(hold: &mut Hold, window: &Window, rank: u32, lock: Lock) -> Result<()
     control.wait(exclusive);
     let mut locked = false;
     let awaited = Awaited::Lock(rank, window.comm.context.number() << 1);
-    let outcome = hold.wait_for(awaited, None, |_| {
+    let outcome = hold.wait_for(awaited, None, |hold| {
         locked = locked || control.try_lock(exclusive) || lock == Lock::Late && control.try_join();
+        if !locked {
+            // Who has died may hold it for ever.
+            hold.check_peer(&window.comm, Plane::Collective, None)?;
+        }
         Ok(locked)
     });
     if control.stop_waiting(exclusive) {
@@ -366,17 +370,23 @@ fn release(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) {
     }
 }
 
-/// Runs `body` while nobody else updates member `rank`'s memory.
+/// Runs `body` while nobody else updates member `rank`'s memory. Who had the turn and died has left it as it was then.
 pub(super) fn updating<R>(window: &Window, rank: u32, body: impl FnOnce() -> R) -> R {
     let control = window.control(rank);
+    let me = window.comm.group.world(window.comm.rank);
+    let is_dead = |rank| window.comm.context.segment().is_dead(rank);
     let mut looks = 0;
-    while !control.try_update() {
-        while control.is_updating() {
+    'turn: while !control.try_update(me) {
+        while let Some(updater) = control.updater() {
             looks += 1;
-            match looks % LOOKS {
-                0 => cpu::give_way(),
-                _ => std::hint::spin_loop(),
+            if looks % LOOKS != 0 {
+                std::hint::spin_loop();
+                continue;
             }
+            if is_dead(updater) && control.take_over(updater, me) {
+                break 'turn;
+            }
+            cpu::give_way();
         }
     }
     let result = body();

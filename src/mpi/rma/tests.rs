@@ -391,7 +391,7 @@ fn the_short_way_does_what_the_long_one_does_or_nothing() {
         epoch::fence(hold, &window, false).unwrap();
         if comm.rank == 1 {
             // What is not swapped takes no turn, so it goes on while another rank has it.
-            assert!(window.control(0).try_update());
+            assert!(window.control(0).try_update(0));
             assert_eq!(change(hold, [7, 1999], None), 2000, "no swap");
             window.control(0).end_update();
             assert_eq!(change(hold, [7, 2000], None), 2000);
