@@ -359,3 +359,21 @@ fn limits_that_keep_a_job_from_starting_are_named() {
         );
     }
 }
+
+/// The kernel shares CPUs among sessions, and who gives its CPU up gives it to its own.
+#[test]
+fn ranks_have_a_session_each_where_they_have_a_cpu_each() {
+    let cpus = mpi::sys::cpu::allowed(0);
+    let sessions = |ranks: usize| {
+        let output = mpirun(&["-n", &ranks.to_string(), "cut", "-d ", "-f6", "/proc/self/stat"], &[]);
+        assert_eq!(count(&output), ranks);
+        let mut sessions: Vec<String> = text(&output.stdout).lines().map(String::from).collect();
+        sessions.sort();
+        sessions.dedup();
+        sessions.len()
+    };
+    if cpus >= 2 {
+        assert_eq!(sessions(2), 2);
+    }
+    assert_eq!(sessions(cpus + 1), 1);
+}

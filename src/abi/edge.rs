@@ -337,6 +337,12 @@ pub fn count(value: impl Into<i64>, name: &str) -> Result<usize> {
     Ok(value as usize)
 }
 
+/// `count` times `size` bytes; `None`: more than memory can have.
+#[inline]
+pub fn product(count: usize, size: usize) -> Option<usize> {
+    count.checked_mul(size).filter(|&bytes| bytes <= isize::MAX as usize)
+}
+
 /// `len` count arguments, in either width.
 ///
 /// # Errors

@@ -12,7 +12,6 @@ use super::info::{give_info, hints};
 use super::source::Source;
 use super::types::*;
 use crate::fail;
-use crate::mpi::info::MEMORY_KINDS;
 use crate::mpi::io::File;
 use crate::mpi::io::open::{self, Mode, Request};
 use crate::mpi::io::pointer::Whence;
@@ -213,9 +212,7 @@ pub unsafe extern "C" fn MPI_File_set_info(fh: MPI_File, info: MPI_Info) -> c_in
 pub unsafe extern "C" fn MPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Info) -> c_int {
     on_file("MPI_File_get_info", fh, |_, file| {
         let place = out(info_used, "info_used")?;
-        let mut used = file.info.borrow().clone();
-        used.set(MEMORY_KINDS.0.as_bytes(), MEMORY_KINDS.1.as_bytes())?;
-        *place = give_info(used)?;
+        *place = give_info(file.info.borrow().clone())?;
         Ok(())
     })
 }

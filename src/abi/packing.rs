@@ -103,12 +103,12 @@ pub unsafe extern "C" fn MPI_Pack_size(
 ) -> c_int {
     on_comm("MPI_Pack_size", comm, |hold, _| {
         let one = hold.datatypes.committed(datatype)?.size();
-        store_count(size, "size", product(count(incount, "incount")?, one)? as i64)
+        store_count(size, "size", packed(count(incount, "incount")?, one)? as i64)
     })
 }
 
-fn product(count: usize, size: usize) -> Result<usize> {
-    match count.checked_mul(size).filter(|&bytes| bytes <= isize::MAX as usize) {
+fn packed(count: usize, size: usize) -> Result<usize> {
+    match product(count, size) {
         Some(bytes) => Ok(bytes),
         None => fail!(
             ValueTooLarge,
@@ -199,5 +199,5 @@ pub unsafe extern "C" fn MPI_Pack_external_size(
 }
 
 fn external_len(state: &State, count: usize, datatype: MPI_Datatype) -> Result<usize> {
-    product(count, state.datatypes.get(datatype)?.external_size())
+    packed(count, state.datatypes.get(datatype)?.external_size())
 }

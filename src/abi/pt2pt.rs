@@ -87,9 +87,9 @@ pub fn message_buffer(state: &State, address: *const c_void, count: usize, datat
 /// `Count`: more than memory can have.
 #[inline]
 pub fn length(count: usize, datatype: &Datatype) -> Result<usize> {
-    match count.checked_mul(datatype.size()) {
-        Some(len) if len <= isize::MAX as usize => Ok(len),
-        _ => fail!(
+    match product(count, datatype.size()) {
+        Some(len) => Ok(len),
+        None => fail!(
             Count,
             "{count} elements of {} bytes are more than memory can have",
             datatype.size()

@@ -36,7 +36,7 @@ pub(super) struct Homes {
 enum Theirs {
     #[default]
     Unknown,
-    /// The view of it; where the peer has said that it has it; and how many of the bytes that it says there are can be accessed.
+    /// The view of it; where the peer has said that it has it; and how many bytes of it are open.
     Seen(View, u64, usize),
     Never,
 }

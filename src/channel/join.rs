@@ -13,6 +13,7 @@ use super::pull::Reach;
 use super::together::Together;
 use super::ways::Ways;
 use super::{Bytes, Channel, Counters, parts};
+use crate::shm::bell::Barriers;
 use crate::shm::pool::{Pool, cells_of};
 use crate::shm::profile::Path;
 use crate::shm::ring::{Consumer, INLINE, Larger, Producer};
@@ -117,7 +118,7 @@ impl<B: Bytes> Channel<B> {
         channel.leave_out();
         channel.seen();
         if !cpu::join_barriers() {
-            channel.barriers = crate::shm::bell::Barriers::Local;
+            channel.barriers = Barriers::Local;
         }
         let block = channel.segment.rank(me);
         block.pid.store(std::process::id(), Ordering::Relaxed);

@@ -169,12 +169,13 @@ impl Info {
         used
     }
 
-    /// The hints in use on a file for which the program gave these: those that the standard knows (MPI-4.1 §14.2.8).
+    /// The hints in use on a file for which the program gave these: those that the standard knows (MPI-4.1 §14.2.8), and the kinds of
+    /// memory.
     pub fn in_use_on_file(&self) -> Info {
         let known = |(key, _): &&(Vec<u8>, Vec<u8>)| FILE_HINTS.iter().any(|hint| hint.as_bytes() == key);
-        Info {
-            entries: self.entries.iter().filter(known).cloned().collect(),
-        }
+        let mut used = Info::of([MEMORY_KINDS].into_iter());
+        used.entries.extend(self.entries.iter().filter(known).cloned());
+        used
     }
 
     fn of<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>) -> Info {

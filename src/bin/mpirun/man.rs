@@ -16,7 +16,8 @@ Starts the ranks of a job and watches over them. Programs separated by a colon m
 standard input, the others read nothing. When a rank is killed, exits with a code other than 0, or leaves while
 others count on it, the others get SIGTERM and, 250 ms later, SIGKILL. Processes that ranks leave behind are ended
 with the job; a rank dies with mpirun even if that is killed by SIGKILL, but then what a script has started as its rank
-ends at its next call of MPI only. SIGINT, SIGTERM, SIGQUIT and, unless nohup has it ignored, SIGHUP are passed on and end the job in the same way, a second one at once. SIGUSR1 makes mpirun
+ends at its next call of MPI only. SIGINT, SIGTERM and, unless they were ignored before (nohup), SIGHUP and SIGQUIT are
+passed on and end the job in the same way, a second one at once. SIGUSR1 makes mpirun
 say what each rank is doing and who waits for whom, and is passed on to ranks that handle it; SIGUSR2 is passed on;
 SIGTSTP stops the job and SIGCONT continues it. When all ranks wait for each other, mpirun says so and ends the job
 (\-stall); so it does when the time limit is reached.

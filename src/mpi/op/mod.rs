@@ -160,12 +160,13 @@ impl Op {
             true => handle,
             false => hold.datatypes.insert(datatype.clone())?,
         };
-        if is_derived {
+        let is_theirs = is_derived && lives;
+        if is_theirs {
             hold.datatypes.pin(handle);
         }
         // SAFETY: as above; the function is the program's.
         hold.released(|| unsafe { self.call_user(datatype.extent(), handle, left, right, count) });
-        if is_derived {
+        if is_theirs {
             hold.datatypes.unpin(handle);
         }
         match lives {
