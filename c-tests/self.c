@@ -1,8 +1,8 @@
-/* Claim: a rank can send to itself on MPI_COMM_WORLD and MPI_COMM_SELF in every mode and size, early and late. */
+/* Claim: a rank can send to itself on MPI_COMM_WORLD and MPI_COMM_SELF in every mode and size, early and late, with gaps or without. */
 #include "check.h"
 
 enum { LARGEST = 1 << 20 };
-static unsigned char out[LARGEST], in[LARGEST];
+static unsigned char out[LARGEST], in[LARGEST], apart[2][2 * LARGEST];
 
 int main(int argc, char **argv)
 {
@@ -16,7 +16,7 @@ int main(int argc, char **argv)
     OK(MPI_Buffer_attach(space, room));
     for (int k = 0; k < 2; k++)
         for (int size = 0; size <= LARGEST; size = size * 3 + 1)
-            for (int late = 0; late < 3; late++, tag++) {
+            for (int late = 0; late < 5; late++, tag++) {
                 fill(out, size, tag);
                 memset(in, 0, sizeof in);
                 if (late == 0) {
@@ -29,6 +29,24 @@ int main(int argc, char **argv)
                     CHECK(!found, "synchronous send to self complete without a receive");
                     OK(MPI_Recv(in, size, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, comms[k], &status));
                     OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
+                } else if (late == 2) {
+                    OK(MPI_Isend(out, size, MPI_BYTE, ranks[k], tag, comms[k], &send));
+                    OK(MPI_Recv(in, size, MPI_BYTE, MPI_ANY_SOURCE, tag, comms[k], &status));
+                    OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
+                } else if (late == 3) {
+                    MPI_Datatype second;   /* every second byte, in and out */
+                    OK(MPI_Type_vector(size, 1, 2, MPI_BYTE, &second));
+                    OK(MPI_Type_commit(&second));
+                    memset(apart[1], 255, sizeof apart[1]);
+                    for (int i = 0; i < size; i++)
+                        apart[0][2 * i] = out[i];
+                    OK(MPI_Sendrecv(apart[0], 1, second, ranks[k], tag, apart[1], 1, second, ranks[k], tag, comms[k],
+                                    &status));
+                    for (int i = 0; i < size; i++) {
+                        in[i] = apart[1][2 * i];
+                        CHECK(apart[1][2 * i + 1] == 255, "gap %d of %d was written to", i, size);
+                    }
+                    OK(MPI_Type_free(&second));
                 } else {
                     OK(MPI_Bsend(out, size, MPI_BYTE, ranks[k], tag, comms[k]));
                     OK(MPI_Probe(ranks[k], tag, comms[k], &status));

@@ -6,11 +6,11 @@
 //!
 //! *Leaving*: a sender that would fall asleep copies the messages which it has offered, and nobody has taken, into
 //! memory of its own and lets the program go on. The offers stand, at new addresses. Where ranks share CPUs it sleeps a
-//! while first: its receiver may need this CPU.
+//! while first: its receiver may need this CPU. What it has offered to itself, and waits for, leaves at once.
 
-use super::packet::{Record, Way};
+use super::packet::{Offered, Record, Way};
 use super::wait::NAP;
-use super::{Bytes, Channel, Fault};
+use super::{Bytes, Channel, Fault, Ticket};
 use crate::shm::pool::CELL;
 use crate::shm::profile::What;
 use crate::sys::clock;
@@ -164,16 +164,35 @@ impl<B: Bytes> Channel<B> {
                 most = most.min(after - waited);
                 continue;
             }
-            let (usage, kept) = (open.usage, open.buffer.kept());
-            let moved = kept.in_a_row().zip(self.segment.offer(self.me, index));
-            if let Some((address, offer)) = moved
-                && offer.move_to(usage, address as u64)
-            {
-                self.counters.left += 1;
-                self.sent.extend(self.offers.leave(index, kept));
-            }
+            self.let_go(index);
         }
         (self.sent.len() == before).then_some(most)
+    }
+
+    /// A message of this rank's to itself has come that no receive is there for, and the program waits for nothing but its send, `ticket`: who
+    /// would have to go on is late for certain. It leaves at once if the messages kept may be so long, whatever its length.
+    pub fn leave_own(&mut self, offered: &Offered, ticket: Ticket) {
+        let room = (self.settings.late_room as usize).saturating_sub(self.offers.kept);
+        let is_own = offered.from == self.me
+            && (self.offers.find(offered.id, self.me)).is_some_and(|open| open.ticket == Some(ticket));
+        if is_own && offered.len <= room as u64 && self.offers.may_leave(offered.id.index).is_some() {
+            self.let_go(offered.id.index);
+        }
+    }
+
+    /// The message that is offered under `index` goes on in memory of this rank's own, unless somebody has taken it.
+    fn let_go(&mut self, index: u32) {
+        let Some(open) = self.offers.may_leave(index) else {
+            return;
+        };
+        let (usage, kept) = (open.usage, open.buffer.kept());
+        let moved = kept.in_a_row().zip(self.segment.offer(self.me, index));
+        if let Some((address, offer)) = moved
+            && offer.move_to(usage, address as u64)
+        {
+            self.counters.left += 1;
+            self.sent.extend(self.offers.leave(index, kept));
+        }
     }
 }
 

@@ -79,6 +79,10 @@ impl<B: Bytes> Channel<B> {
     #[inline]
     fn plan_from(&mut self, to: u32, buffer: &B, one_copy_min: u64) -> Option<Way> {
         let len = buffer.len();
+        // To itself: what does not go through the ring whole is copied once, by whoever is told of it here.
+        if to == self.me && self.settings.way != 1 {
+            return (len > self.ring_max).then_some(Way::Pull);
+        }
         let least = one_copy_min.min(self.settings.offer_min);
         if (len as u64) < least * self.settings.far / 100 {
             return None;
@@ -110,7 +114,7 @@ impl<B: Bytes> Channel<B> {
         let at_home = at.is_some_and(|at| self.homes.has(at, len));
         let at_hand = at_home || at.is_some() && self.settings.one_copy != 0;
         match self.settings.way {
-            _ if !at_hand || to == self.me => Way::Cells,
+            _ if !at_hand => Way::Cells,
             1 => Way::Cells,
             2 => Way::Pull,
             3 => Way::Join,

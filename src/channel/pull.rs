@@ -111,7 +111,7 @@ impl<B: Bytes> Channel<B> {
         let (Some(address), Some(offer)) = (offered.address, self.segment.offer(from, id.index)) else {
             return false;
         };
-        if !offered.is_firm || offered.way != Way::Pull || len == 0 {
+        if !offered.is_firm || offered.way != Way::Pull || len == 0 || from == self.me {
             return false;
         }
         let before = if waited { None } else { offer.moved() };
@@ -146,6 +146,9 @@ impl<B: Bytes> Channel<B> {
     }
 
     fn pull(&mut self, offered: &Offered, into: &B, wanted: usize) -> bool {
+        if offered.from == self.me && offered.way != Way::Cells {
+            return self.pull_own(offered, into, wanted);
+        }
         let Some(address) = self.address_of(offered) else {
             return false;
         };
@@ -170,6 +173,17 @@ impl<B: Bytes> Channel<B> {
             self.say(format_args!("reads rank {} through cells: {error}", offered.from));
         }
         outcome.is_ok()
+    }
+
+    /// A message of this rank's to itself: where it lies is known here, and not from what was in the ring.
+    fn pull_own(&mut self, offered: &Offered, into: &B, wanted: usize) -> bool {
+        let Some(open) = self.offers.find(offered.id, self.me) else {
+            return false;
+        };
+        self.path = Path::Mapped;
+        // SAFETY: the sender's and the receiver's promises to MPI: buffers that are theirs and do not overlap.
+        unsafe { open.buffer.give(into, wanted.min(open.buffer.len())) };
+        true
     }
 
     /// Number of the process of rank `peer`, if its memory can be reached through the kernel.
@@ -315,6 +329,45 @@ mod tests {
     fn take(receiver: &mut Channel<Plain>, offered: &Offered, target: &mut [u8], waited: bool) -> bool {
         // SAFETY: there is room for the message.
         unsafe { receiver.take_offered(offered, target.as_mut_ptr(), waited) }
+    }
+
+    #[test]
+    fn what_a_rank_sends_itself_is_copied_once_from_where_it_lies_or_is_kept() {
+        let (mut low, _high) = channels();
+        let mut source: Vec<u8> = (0..LEN).map(|at| (at * 7 % 251) as u8).collect();
+        let (sent, mut target) = (source.clone(), vec![0; LEN]);
+        let (message, into) = (Plain(source.as_mut_ptr(), LEN), Plain(target.as_mut_ptr(), LEN));
+        assert_eq!(low.plan(0, &message), Some(Way::Pull));
+        assert_eq!(low.plan(0, &Plain(message.0, 1000)), None, "the ring has room");
+        for leaves in [false, true] {
+            target.fill(0);
+            low.offer(0, 5, &message, 3, Way::Pull, LEAVES).unwrap().unwrap();
+            let Ok(Some(Arrival::Offer { offered, .. })) = low.poll(None) else {
+                panic!("no offer came");
+            };
+            // Where it lies is not taken from the ring.
+            let offered = Offered {
+                address: Some(8),
+                ..offered
+            };
+            low.leave_own(&offered, 4);
+            assert!(
+                low.poll(None).unwrap().is_none(),
+                "the program waits for something else"
+            );
+            if leaves {
+                low.leave_own(&offered, 3);
+                assert!(matches!(low.poll(None), Ok(Some(Arrival::Sent(3)))));
+                source.fill(0);
+            }
+            assert!(low.claim(&offered));
+            assert_eq!(low.bring(&offered, &into, LEN, 7), Ok(Brought::Copied));
+            assert!(target == sent);
+            let told = low.poll(None).unwrap();
+            assert!(matches!(told, Some(Arrival::Sent(3))) != leaves && low.is_flushed());
+        }
+        low.settings.way = 1;
+        assert_ne!(low.plan(0, &message), Some(Way::Pull));
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl<B: Bytes> Channel<B> {
     }
 
     fn may_go_together(&self, offered: &Offered) -> bool {
-        offered.way == Way::Pull && offered.len <= self.together_most() as u64 / 2
+        offered.way == Way::Pull && offered.from != self.me && offered.len <= self.together_most() as u64 / 2
     }
 
     /// The offer that the ring from `from` stands at, with its envelope, if it may be one more; its descriptor, which is about to be

@@ -13,14 +13,13 @@ use crate::shm::zone::pages;
 use crate::sys::heap;
 use std::collections::BTreeMap;
 
-/// Bytes below which a block is short: much of its last page may be for nothing, and to give its pages back to the kernel, and
-/// to get others, takes longer (9 us; 50 on a virtual machine with EMR) than to wipe them.
+/// Bytes below which a block is short: much of its last page may be for nothing.
 const SHORT: usize = 4 * PAGE;
 /// Blocks that the program may have before short ones come from elsewhere.
 const BLOCKS: usize = 4096;
 
-/// Bytes of longer blocks that keep their pages when they are free, as those of malloc do: 1 MiB that is allocated, written and
-/// freed again and again takes 0.09 ms so, 1.08 with new pages each time. Short ones keep theirs in so many bytes at the front.
+/// Bytes of blocks that keep their pages when they are free, as those of malloc do: 1 MiB that is allocated, written and
+/// freed again and again takes 0.09 ms so, 1.08 with new pages each time; a page given back and asked for 9 us, 50 on a virtual machine.
 const KEPT: usize = 16 << 20;
 
 /// Blocks of this rank's zone: offset and bytes.
@@ -30,8 +29,19 @@ pub struct Lent {
     front: usize,
     /// Those that the program has from MPI_Alloc_mem.
     blocks: BTreeMap<usize, usize>,
-    /// Free ones, with their pages and what was left there: no more than [`KEPT`], the latest last.
-    kept: Vec<(usize, usize)>,
+    /// Offsets of free ones, by their bytes: with their pages and what was left there, no more than [`KEPT`].
+    kept: BTreeMap<usize, Vec<usize>>,
+    /// Bytes of those.
+    kept_bytes: usize,
+}
+
+impl Lent {
+    /// A free block of just `whole` bytes, with what was left there.
+    fn take_kept(&mut self, whole: usize) -> Option<usize> {
+        let offset = self.kept.get_mut(&whole)?.pop()?;
+        self.kept_bytes -= whole;
+        Some(offset)
+    }
 }
 
 impl State {
@@ -62,15 +72,16 @@ impl State {
         }
     }
 
-    /// `len` bytes of this rank's home; `None` where the block is too short for that (`NEARMPI_DIRECT_MIN`), there is no room,
-    /// or it is short and the program has many.
+    /// `len` bytes of this rank's home, with anything in them; `None` where the block is too short for that (`NEARMPI_DIRECT_MIN`),
+    /// there is no room, or it is short and the program has many.
     pub fn lend(&mut self, len: usize) -> Option<*mut u8> {
         let is_one_of_many = len < SHORT && self.lent.blocks.len() >= BLOCKS;
         if (len as u64) < self.engine.channel.settings().direct_min || is_one_of_many {
             return None;
         }
         let home = self.engine.channel.home()?;
-        let offset = self.take_block(len)?;
+        let kept = self.lent.take_kept(pages(len)?);
+        let offset = kept.or_else(|| self.take_new(len))?;
         if offset + len > home.len() {
             self.zone.give_back(offset, len);
             return None;
@@ -82,33 +93,45 @@ impl State {
     /// Offset of `len` zero bytes of this rank's zone, which are taken now; `None` where there is no room. [`State::give_block_back`] ends that.
     pub fn take_block(&mut self, len: usize) -> Option<usize> {
         let whole = pages(len)?;
-        let kept = self.lent.kept.iter().rposition(|&(_, kept)| kept == whole);
-        if let (Some(found), Some(home)) = (kept, self.engine.channel.home()) {
-            let (offset, _) = self.lent.kept.remove(found);
+        if let Some(home) = self.engine.channel.home()
+            && let Some(offset) = self.lent.take_kept(whole)
+        {
             // SAFETY: the block is nobody's; its pages are mapped here.
             unsafe { ((home.start + offset) as *mut u8).write_bytes(0, whole) };
             return Some(offset);
         }
+        self.take_new(len)
+    }
+
+    /// As [`State::take_block`], none of those that were kept.
+    fn take_new(&mut self, len: usize) -> Option<usize> {
         let offset = self.zone.take(len).or_else(|| {
             self.give_kept_back(0);
             self.zone.take(len)
         })?;
+        let end = offset + pages(len)?;
         let channel = &mut self.engine.channel;
-        let in_home = channel.home().is_some_and(|home| offset + whole <= home.len());
-        if in_home && !channel.open_home(offset + whole, true) {
+        let in_home = channel.home().is_some_and(|home| end <= home.len());
+        if in_home && !channel.open_home(end, true) {
             self.zone.give_back(offset, len);
             return None;
         }
         Some(offset)
     }
 
-    /// Empties free blocks, the earliest first, until they have at most so many bytes.
+    /// Empties free blocks, the longest first, until they have at most so many bytes.
     fn give_kept_back(&mut self, most: usize) {
-        let mut bytes: usize = self.lent.kept.iter().map(|&(_, whole)| whole).sum();
-        while bytes > most {
-            let (offset, whole) = self.lent.kept.remove(0);
-            self.empty(offset, whole);
-            bytes -= whole;
+        while self.lent.kept_bytes > most
+            && let Some(mut longest) = self.lent.kept.last_entry()
+        {
+            let whole = *longest.key();
+            match longest.get_mut().pop() {
+                Some(offset) => {
+                    self.lent.kept_bytes -= whole;
+                    self.empty(offset, whole);
+                }
+                None => _ = longest.remove(),
+            }
         }
     }
 
@@ -140,14 +163,10 @@ impl State {
     pub fn give_block_back(&mut self, offset: usize, len: usize) {
         let Some(whole) = pages(len) else { return };
         let end = offset + whole;
-        match self.engine.channel.home().filter(|home| end <= home.len()) {
-            // SAFETY: the block is nobody's any more; its pages are mapped here.
-            Some(home) if whole <= SHORT && end <= self.lent.front + KEPT => unsafe {
-                ((home.start + offset) as *mut u8).write_bytes(0, whole);
-                self.zone.give_back(offset, len);
-            },
-            Some(_) if SHORT < whole && whole <= KEPT => {
-                self.lent.kept.push((offset, whole));
+        match self.engine.channel.home() {
+            Some(home) if end <= home.len() && whole <= KEPT => {
+                self.lent.kept.entry(whole).or_default().push(offset);
+                self.lent.kept_bytes += whole;
                 self.give_kept_back(KEPT);
             }
             _ => self.empty(offset, whole),
@@ -170,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_back_is_found_again_empty_with_its_pages_or_without() {
+    fn what_is_given_back_is_found_again_empty_by_windows_with_its_pages_or_without() {
         // Without homes nothing keeps its pages.
         for least in [1, 0] {
             job(1, 1, &[("NEARMPI_DIRECT_MIN", least)], false, |me, world| {
@@ -188,7 +207,7 @@ mod tests {
                     // SAFETY: as above.
                     unsafe { view.base().write_bytes(7, len) };
                     hold.give_block_back(offset, len);
-                    assert_eq!(hold.lent.kept.len(), usize::from(len > SHORT && least > 0));
+                    assert_eq!(hold.lent.kept_bytes, if least > 0 { pages(len).unwrap() } else { 0 });
                     assert_eq!(hold.take_block(len), Some(offset), "{len}");
                     assert!(is_empty(), "{len}");
                     hold.give_block_back(offset, len);

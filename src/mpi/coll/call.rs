@@ -11,7 +11,7 @@ use super::choice::{Case, Row};
 use super::machine::{self, Operation};
 use super::neighbor::{self, Neighbors, Outgoing};
 use super::signature::{Call, Signature};
-use super::{next_started_tag, persistent_tag, plan};
+use super::{alone, next_started_tag, persistent_tag, plan};
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::engine::CAREFUL;
@@ -141,6 +141,9 @@ impl Task {
 /// # Errors
 /// As [`machine::run`].
 pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
+    if let Some(outcome) = alone(hold, comm, &task) {
+        return outcome;
+    }
     if let Some(boards) = board::of(hold, comm) {
         hold.check_peer(comm, Plane::Collective, None)?;
         if let Some(outcome) = on_boards(hold, comm, boards, &task) {
@@ -155,6 +158,18 @@ pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
     machine::run(hold, operation)
 }
 
+/// Does `task` if this rank is the only member of `comm`; `None` if there are others, or for one that goes as a schedule.
+#[inline]
+fn alone(hold: &Hold, comm: &Comm, task: &Task) -> Option<Result<()>> {
+    if comm.size() > 1 || comm.is_inter() {
+        return None;
+    }
+    match hold.check_peer(comm, Plane::Collective, None) {
+        Ok(()) => alone::perform(task),
+        Err(error) => Some(Err(error)),
+    }
+}
+
 /// Starts `task` and returns its request.
 ///
 /// # Errors
@@ -162,6 +177,10 @@ pub fn perform(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<()> {
 pub fn begin(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<RequestKey> {
     if task.is_idle(hold, comm) {
         hold.check_peer(comm, Plane::Collective, None)?;
+        return hold.add_request(Request::over(Status::EMPTY));
+    }
+    if let Some(outcome) = alone(hold, comm, &task) {
+        outcome?;
         return hold.add_request(Request::over(Status::EMPTY));
     }
     if let Some(boards) = board::of_started(hold, comm)

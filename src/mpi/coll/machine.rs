@@ -15,6 +15,7 @@ use super::args::check_own;
 use super::next_tag;
 use super::schedule::{BYTES, Base, Local, Message, SCRATCH_ALIGN, Schedule, Slice};
 use super::signature::{self, Signature};
+use crate::channel::Bytes;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::datatype::Datatype;
@@ -483,7 +484,7 @@ fn outcome(hold: &mut Hold, key: RequestKey) -> (Status, Option<Error>) {
 }
 
 /// Copies what a rank has for itself, which in a gather may be less than there is room for.
-fn copy_own(from: &Buffer, to: &Buffer) -> Result<()> {
+pub(super) fn copy_own(from: &Buffer, to: &Buffer) -> Result<()> {
     if from.len() > to.len() {
         check_own(from.len(), to.len())?;
     }
@@ -497,24 +498,6 @@ fn copy_own(from: &Buffer, to: &Buffer) -> Result<()> {
 /// # Safety
 /// `from` is readable, `to` writable, and they do not overlap.
 pub unsafe fn copy(from: &Buffer, to: &Buffer) {
-    let len = from.len().min(to.len());
-    if from.is_in_a_row() {
-        // SAFETY: the caller's promise; `len` bytes lie at the address.
-        return unsafe { to.unpack(0, from.address, len) };
-    }
-    if to.is_in_a_row() {
-        // SAFETY: as above.
-        return unsafe { from.pack(0, to.address, len) };
-    }
-    let mut piece = [0u8; 4096];
-    let mut done = 0;
-    while done < len {
-        let step = piece.len().min(len - done);
-        // SAFETY: as above; the piece holds `step` bytes.
-        unsafe {
-            from.pack(done, piece.as_mut_ptr(), step);
-            to.unpack(done, piece.as_ptr(), step);
-        }
-        done += step;
-    }
+    // SAFETY: the caller's promise.
+    unsafe { from.give(to, from.len().min(to.len())) };
 }

@@ -3,6 +3,7 @@
 pub mod allgather;
 pub mod allreduce;
 pub mod alltoall;
+mod alone;
 pub mod args;
 pub mod barrier;
 pub mod bcast;

@@ -59,6 +59,9 @@ impl State {
                 self.bring_by(key, envelope, &offered, may_wait)
             }
             None => {
+                if let Awaited::Request(awaited) = self.engine.awaited {
+                    self.engine.channel.leave_own(&offered, awaited);
+                }
                 self.engine.unexpected.push(envelope, Stored::Offer(Box::new(offered)));
                 Ok(false)
             }
