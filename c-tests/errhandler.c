@@ -25,6 +25,30 @@ static void provoke(MPI_Comm comm)
     CHECK(class == MPI_ERR_RANK, "class %d", class);
 }
 
+/* Of several requests one fails: the handler gets its code, the call returns MPI_ERR_IN_STATUS. */
+static void in_array(MPI_Comm comm)
+{
+    int out[2] = {1, 2}, in, class;
+    MPI_Request both[2];
+    MPI_Status of[2];
+    OK(MPI_Irecv(&in, 1, MPI_INT, my_rank, 1, comm, &both[0]));
+    OK(MPI_Isend(out, 2, MPI_INT, my_rank, 1, comm, &both[1]));
+    called = 0;
+    int code = MPI_Waitall(2, both, of);
+    OK(MPI_Error_class(code, &class));
+    CHECK(class == MPI_ERR_IN_STATUS, "MPI_Waitall returned class %d", class);
+    OK(MPI_Error_class(last_code, &class));
+    CHECK(called == 1 && class == MPI_ERR_TRUNCATE, "called %d, class %d", called, class);
+    /* A message that was matched belongs to its communicator, too. */
+    MPI_Message message;
+    OK(MPI_Isend(out, 2, MPI_INT, my_rank, 1, comm, &both[1]));
+    OK(MPI_Mprobe(my_rank, 1, comm, &message, &of[0]));
+    called = 0;
+    OK(MPI_Error_class(MPI_Mrecv(&in, 1, MPI_INT, &message, &of[0]), &class));
+    CHECK(called == 1 && last_comm == comm && class == MPI_ERR_TRUNCATE, "called %d, class %d", called, class);
+    OK(MPI_Wait(&both[1], &of[1]));
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
@@ -54,6 +78,8 @@ int main(int argc, char **argv)
     CHECK(called == 1 && last_comm == MPI_COMM_WORLD, "a window without one: called %d comm %x", called, (unsigned)last_comm);
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &twin));
     provoke(twin); /* inherited */
+    if (strict)
+        in_array(twin);
     OK(MPI_Comm_set_errhandler(twin, second));
     OK(MPI_Errhandler_free(&second));
     CHECK(second == MPI_ERRHANDLER_NULL, "handle not null after free");

@@ -24,6 +24,8 @@ static void envelopes(void)
     FAILS(MPI_ERR_TAG, MPI_Send(a, 1, MPI_INT, 0, MPI_ANY_TAG, MPI_COMM_WORLD));
     FAILS(MPI_ERR_TAG, MPI_Recv(a, 1, MPI_INT, 0, -5, MPI_COMM_WORLD, &status));
     FAILS(MPI_ERR_TAG, MPI_Iprobe(0, -5, MPI_COMM_WORLD, &flag, &status));
+    FAILS(MPI_ERR_TAG, MPI_Probe(MPI_PROC_NULL, -5, MPI_COMM_WORLD, &status));
+    FAILS(MPI_ERR_TAG, MPI_Iprobe(MPI_PROC_NULL, -5, MPI_COMM_WORLD, &flag, &status));
     FAILS(MPI_ERR_COUNT, MPI_Send(a, -1, MPI_INT, 0, 1, MPI_COMM_WORLD));
     FAILS(MPI_ERR_COUNT, MPI_Recv(a, -1, MPI_INT, 0, 1, MPI_COMM_WORLD, &status));
     FAILS(MPI_ERR_COUNT, MPI_Irecv(a, -1, MPI_INT, 0, 1, MPI_COMM_WORLD, &request));
@@ -94,6 +96,13 @@ static void collectives(void)
     if (strict)
         FAILS(MPI_ERR_BUFFER, MPI_Bcast(MPI_IN_PLACE, 1, MPI_INT, 0, MPI_COMM_WORLD));
     FAILS(MPI_ERR_BUFFER, MPI_Allreduce(NULL, b, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    if (strict) {
+        MPI_Datatype types[64];
+        for (int i = 0; i < n_ranks; i++)
+            types[i] = MPI_INT, counts[i] = 1;
+        FAILS(MPI_ERR_BUFFER, MPI_Alltoallw(NULL, counts, places, types, b, counts, places, types, MPI_COMM_WORLD));
+        FAILS(MPI_ERR_BUFFER, MPI_Alltoallw(b, counts, places, types, NULL, counts, places, types, MPI_COMM_WORLD));
+    }
     counts[0] = -1;
     FAILS(MPI_ERR_COUNT, MPI_Allgatherv(a, 1, MPI_INT, b, counts, places, MPI_INT, MPI_COMM_WORLD));
     MPI_Op predefined = MPI_SUM, none = MPI_OP_NULL;
@@ -114,6 +123,28 @@ static void constructors(void)
         FAILS(MPI_ERR_ARG, MPI_Comm_split(MPI_COMM_WORLD, -5, 0, &(MPI_Comm){0}));
 }
 
+/* The text of an error says in which function it is and of which argument. */
+static void says(int code, const char *function, const char *argument)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    OK(MPI_Error_string(code, text, &length));
+    CHECK(strstr(text, function) && strstr(text, argument), "'%s' lacks %s or %s", text, function, argument);
+}
+
+static void texts(void)
+{
+    MPI_Datatype type;
+    MPI_Status status;
+    says(MPI_Allgather(a, -1, MPI_INT, b, 1, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather: ", "sendbuf: count");
+    says(MPI_Allgather(a, 1, MPI_INT, b, -1, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather: ", "recvbuf: count");
+    says(MPI_Sendrecv(a, 1, MPI_DATATYPE_NULL, 0, 0, b, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &status), "MPI_Sendrecv: ", "sending: ");
+    says(MPI_Sendrecv(a, 1, MPI_INT, 0, 0, b, 1, MPI_INT, n_ranks, 0, MPI_COMM_WORLD, &status), "MPI_Sendrecv: ", "receiving: ");
+    says(MPI_Type_indexed(3, (int[]){1, 1, -3}, (int[]){0, 2, 4}, MPI_INT, &type), "MPI_Type_indexed: ", "block length 2 ");
+    says(MPI_Type_create_subarray(2, (int[]){4, -1}, (int[]){1, 1}, (int[]){0, 0}, MPI_ORDER_C, MPI_INT, &type),
+         "MPI_Type_create_subarray: ", "size 1 ");
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
@@ -124,6 +155,8 @@ int main(int argc, char **argv)
     handles();
     collectives();
     constructors();
+    if (strict)
+        texts();
     int sum = 0, mine = 1;
     OK(MPI_Sendrecv_replace(&mine, 1, MPI_INT, (my_rank + 1) % n_ranks, 1, (my_rank + n_ranks - 1) % n_ranks, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     OK(MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));

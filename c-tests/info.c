@@ -65,6 +65,13 @@ static void refuses(void)
     FAILS(MPI_ERR_ARG, MPI_Info_get_nkeys(MPI_INFO_NULL, &n));
     gone = MPI_INFO_NULL;
     FAILS(MPI_ERR_ARG, MPI_Info_free(&gone));
+    /* Where there is room for the longest key nothing is written behind it. */
+    memset(key, 'k', MPI_MAX_INFO_KEY);
+    key[MPI_MAX_INFO_KEY] = 0;
+    OK(MPI_Info_set(info, key, "value"));
+    key[MPI_MAX_INFO_KEY] = 7;
+    OK(MPI_Info_get_nthkey(info, 0, key));
+    CHECK(key[MPI_MAX_INFO_KEY] == 7 && strlen(key) == MPI_MAX_INFO_KEY - 1, "%zu bytes of a key", strlen(key));
     OK(MPI_Info_free(&info));
 }
 

@@ -466,6 +466,11 @@ static void errors(void)
     OK(MPI_Type_free(&derived));
     OK(MPI_Put(&other, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, win));
     OK(MPI_Accumulate(NULL, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM, win));
+    OK(MPI_Win_fence(0, win));
+    OK(MPI_Put(&other, 1, MPI_INT, my_rank, 0, 1, MPI_INT, win));
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win)); /* what the fence began has been used */
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Win_lock_all(0, win));
+    FAILS(MPI_ERR_RMA_SYNC, MPI_Win_free(&win));
     OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, win));
     OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
     FAILS(MPI_ERR_RMA_SYNC, MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
@@ -477,6 +482,13 @@ static void errors(void)
     OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
     OK(MPI_Win_attach(win, memory, sizeof memory));
     FAILS(MPI_ERR_RMA_ATTACH, MPI_Win_attach(win, memory + 1, 4));
+    OK(MPI_Win_lock(MPI_LOCK_SHARED, my_rank, 0, win));
+    MPI_Aint address;
+    OK(MPI_Get_address(memory, &address));
+    OK(MPI_Put(&other, 1, MPI_INT, my_rank, address, 1, MPI_INT, win));
+    FAILS(MPI_ERR_RMA_RANGE, MPI_Put(&other, 1, MPI_INT, my_rank, address + sizeof memory, 1, MPI_INT, win));
+    FAILS(MPI_ERR_RMA_RANGE, MPI_Get(&other, 1, MPI_INT, my_rank, 0, 1, MPI_INT, win));
+    OK(MPI_Win_unlock(my_rank, win));
     OK(MPI_Win_detach(win, memory));
     FAILS(MPI_ERR_RMA_ATTACH, MPI_Win_detach(win, memory));
     MPI_Aint size;

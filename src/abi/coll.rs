@@ -400,7 +400,7 @@ fn operands(hold: &Hold, buffer: Triple, name: &str) -> Result<Data> {
     if buffer.2 == MPI_DATATYPE_NULL {
         element(hold, buffer.2)?;
     }
-    data(hold, buffer, name)
+    shared_data(hold, buffer, name)
 }
 
 /// Arguments of a reduction whose result every rank gets.
@@ -410,7 +410,7 @@ fn reduction(hold: &Hold, comm: &Comm, send: Triple, recvbuf: *mut c_void, op: M
     op.check(&recv.element.datatype)?;
     let in_place = !comm.is_inter() && is_in_place(send.0);
     if !in_place {
-        let send = data(hold, send, "sendbuf")?;
+        let send = shared_data(hold, send, "sendbuf")?;
         if same_memory(send.address, recv.address) && !send.is_empty() {
             return aliased();
         }

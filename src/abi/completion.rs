@@ -18,8 +18,14 @@ use crate::mpi::status::Status;
 use std::ffi::c_int;
 use std::rc::Rc;
 
-/// An error, and the communicator that it happened on.
-pub(super) type Failed = (Error, Option<Rc<Comm>>);
+/// What a call on requests fails with.
+pub(super) struct Failed {
+    pub(super) error: Error,
+    /// The communicator that it happened on.
+    pub(super) comm: Option<Rc<Comm>>,
+    /// It is one request's of several: the handler gets its code, and the call returns MPI_ERR_IN_STATUS (MPI-4.1 §9.3.1).
+    in_status: bool,
+}
 
 /// Runs `body`; its error goes to the handler of the communicator that comes with it.
 pub(super) fn on_requests(
@@ -29,7 +35,7 @@ pub(super) fn on_requests(
     let world = world(name);
     let _call = world.calling(name);
     let mut hold = world.hold();
-    let Err((error, comm)) = body(&mut hold) else {
+    let Err(Failed { error, comm, in_status }) = body(&mut hold) else {
         return MPI_SUCCESS;
     };
     let source = match &comm {
@@ -39,18 +45,35 @@ pub(super) fn on_requests(
     // Other threads count its owners too.
     drop(comm);
     drop(hold);
-    raise(name, source, error)
+    if !in_status {
+        return raise(name, source, error);
+    }
+    let text = format!("an operation failed; its status says which: {}", error.text());
+    let returned = errors().remember_in(name, &Error::new(Class::InStatus, text));
+    raise(name, source, error);
+    returned
 }
 
 /// An error without a communicator.
 pub(super) fn plain(error: Error) -> Failed {
-    (error, None)
+    failed(error, None)
+}
+
+/// An error on a communicator.
+pub(super) fn failed(error: Error, comm: Option<Rc<Comm>>) -> Failed {
+    Failed {
+        error,
+        comm,
+        in_status: false,
+    }
 }
 
 /// What a call on several requests fails with when one of them has failed so.
-pub(super) fn in_status((error, comm): Failed) -> Failed {
-    let text = format!("an operation failed; its status says which: {}", error.text());
-    (Error::new(Class::InStatus, text), comm)
+pub(super) fn in_status(failed: Failed) -> Failed {
+    Failed {
+        in_status: true,
+        ..failed
+    }
 }
 
 /// What the request at `index` of an array names.
@@ -165,18 +188,18 @@ fn finish_all(
     which: impl Fn(usize) -> usize,
     statuses: *mut MPI_Status,
 ) -> std::result::Result<(), Failed> {
-    let mut failed = None;
+    let mut first = None;
     for place in places {
         let handle = &mut handles[which(place)];
-        if failed.is_none()
+        if first.is_none()
             && let Some(stored) = finish_simple(hold, handle, |status| store_nth(statuses, place, status, MPI_SUCCESS))
         {
             stored.map_err(plain)?;
             continue;
         }
         let ended = Named::of(*handle).finish(hold, handle);
-        if let (Some(error), None) = (&ended.error, &failed) {
-            failed = Some(in_status((error.clone(), ended.comm.clone())));
+        if let (Some(error), None) = (&ended.error, &first) {
+            first = Some(in_status(failed(error.clone(), ended.comm.clone())));
         }
         let code = ended
             .error
@@ -184,7 +207,7 @@ fn finish_all(
             .map_or(MPI_SUCCESS, |error| errors().remember(error));
         store_nth(statuses, place, &ended.status, code).map_err(plain)?;
     }
-    failed.map_or(Ok(()), Err)
+    first.map_or(Ok(()), Err)
 }
 
 /// Lets a generalized request wait in the program's own way, if it has one.
@@ -228,7 +251,7 @@ fn finish_one(hold: &mut Hold, handle: &mut MPI_Request, status: *mut MPI_Status
     }
     let ended = Named::of(*handle).finish(hold, handle);
     store_status(status, &ended.status).map_err(plain)?;
-    ended.error.map_or(Ok(()), |error| Err((error, ended.comm)))
+    ended.error.map_or(Ok(()), |error| Err(failed(error, ended.comm)))
 }
 
 /// Completes one operation if it is over. MPI-4.1 §3.7.3.

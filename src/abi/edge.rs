@@ -184,7 +184,7 @@ fn outside_lifetime(name: &str) -> ! {
     } else if finalized() {
         "after finalizing MPI: MPI_Finalize has been called"
     } else {
-        "before initializing MPI: call MPI_Init first"
+        "before initializing MPI, or after its last session: call MPI_Init or MPI_Session_init first"
     };
     report(&format!("Attempting to use an MPI routine ({name}) {when}"));
     flush_stdout();

@@ -48,7 +48,7 @@ pub(super) fn files() -> MutexGuard<'static, Errhandler> {
 /// code if the handler returns.
 #[cold]
 pub fn raise(name: &str, source: Source, error: Error) -> c_int {
-    let code = errors().remember(&error);
+    let code = errors().remember_in(name, &error);
     handle(name, source, code)
 }
 
@@ -62,12 +62,13 @@ pub(super) fn handle(name: &str, source: Source, code: c_int) -> c_int {
                 let errors = errors();
                 let class = errors.class(code).unwrap_or(MPI_ERR_UNKNOWN);
                 let text = errors.sentence(code).map(str::to_owned);
-                (class, text.or_else(|| errors.string(code).ok()).unwrap_or_default())
+                let text = text.or_else(|| Some(format!("{name}: {}", errors.string(code).ok()?)));
+                (class, text.unwrap_or_default())
             };
             let meaning = describe(class).unwrap_or("Error class of the program");
             report(&format!(
                 "Abort({code}) on node {} (rank {rank} in comm {context}): Fatal error in {name}: \
-                 {meaning}, error stack:\n{name}: {text}",
+                 {meaning}, error stack:\n{text}",
                 rank_in_world()
             ));
             // A class of the program has a number that fits no exit code.

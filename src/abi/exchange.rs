@@ -4,6 +4,7 @@
 //! Sending and receiving in one call (MPI-4.1 §3.10).
 #![allow(unsafe_code)]
 
+use super::coll_args::argument;
 use super::edge::*;
 use super::pt2pt::*;
 use super::recv::received;
@@ -17,6 +18,16 @@ use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::Status;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
+
+/// `error`, of the message that an exchange sends.
+fn sending(error: Error) -> Error {
+    argument("sending", error)
+}
+
+/// ... or receives.
+fn receiving(error: Error) -> Error {
+    argument("receiving", error)
+}
 
 /// Starts the send and the receive of an exchange; MPI_PROC_NULL on a side leaves that side out.
 fn exchange(
@@ -72,8 +83,8 @@ pub unsafe extern "C" fn MPI_Sendrecv(
             self::count(sendcount, "sendcount")?,
             self::count(recvcount, "recvcount")?,
         );
-        let (out, to) = outgoing(hold, comm, sendbuf, sendcount, sendtype, dest, sendtag)?;
-        let (room, from) = incoming(hold, comm, recvbuf, recvcount, recvtype, source, recvtag)?;
+        let (out, to) = outgoing(hold, comm, sendbuf, sendcount, sendtype, dest, sendtag).map_err(sending)?;
+        let (room, from) = incoming(hold, comm, recvbuf, recvcount, recvtype, source, recvtag).map_err(receiving)?;
         match leave(hold, comm, &out, (to, from), sendtag)? {
             Ok(from) => receive(hold, comm, (room, from, recvtag), status),
             Err(plan) => sendrecv(hold, comm, (out, to, sendtag), (room, from, recvtag), plan, status),
@@ -148,8 +159,8 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
 ) -> c_int {
     on_comm("MPI_Sendrecv_replace", comm, |hold, comm| {
         let count = self::count(count, "count")?;
-        let (out, to) = outgoing(hold, comm, buf, count, datatype, dest, sendtag)?;
-        let (room, from) = incoming(hold, comm, buf, count, datatype, source, recvtag)?;
+        let (out, to) = outgoing(hold, comm, buf, count, datatype, dest, sendtag).map_err(sending)?;
+        let (room, from) = incoming(hold, comm, buf, count, datatype, source, recvtag).map_err(receiving)?;
         match leave(hold, comm, &out, (to, from), sendtag)? {
             // What leaves at once needs no copy.
             Ok(from) => receive(hold, comm, (room, from, recvtag), status),
@@ -199,8 +210,8 @@ pub unsafe extern "C" fn MPI_Isendrecv(
             self::count(sendcount, "sendcount")?,
             self::count(recvcount, "recvcount")?,
         );
-        let (out, to) = outgoing(hold, comm, sendbuf, sendcount, sendtype, dest, sendtag)?;
-        let (room, from) = incoming(hold, comm, recvbuf, recvcount, recvtype, source, recvtag)?;
+        let (out, to) = outgoing(hold, comm, sendbuf, sendcount, sendtype, dest, sendtag).map_err(sending)?;
+        let (room, from) = incoming(hold, comm, recvbuf, recvcount, recvtype, source, recvtag).map_err(receiving)?;
         isendrecv(hold, comm, (out, to, sendtag), (room, from, recvtag), request)
     })
 }
@@ -221,8 +232,8 @@ pub unsafe extern "C" fn MPI_Isendrecv_replace(
 ) -> c_int {
     on_comm("MPI_Isendrecv_replace", comm, |hold, comm| {
         let count = self::count(count, "count")?;
-        let (out, to) = outgoing(hold, comm, buf, count, datatype, dest, sendtag)?;
-        let (room, from) = incoming(hold, comm, buf, count, datatype, source, recvtag)?;
+        let (out, to) = outgoing(hold, comm, buf, count, datatype, dest, sendtag).map_err(sending)?;
+        let (room, from) = incoming(hold, comm, buf, count, datatype, source, recvtag).map_err(receiving)?;
         let out = (kept(hold, comm, &out, to, sendtag)?, to, sendtag);
         isendrecv(hold, comm, out, (room, from, recvtag), request)
     })

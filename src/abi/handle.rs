@@ -75,6 +75,15 @@ impl Object {
         }
     }
 
+    /// Its name with an article.
+    fn one(self) -> String {
+        let name = self.name();
+        match name.starts_with(['a', 'e', 'i']) {
+            true => format!("an {name}"),
+            false => format!("a {name}"),
+        }
+    }
+
     /// The error class for a wrong handle of this kind.
     pub const fn class(self) -> Class {
         match self {
@@ -138,12 +147,12 @@ impl Object {
         let text = match found {
             _ if handle == self.null() => format!("the {name} is the null handle"),
             Some(other) if other == self && bits >> 30 == PREDEFINED => {
-                format!("the predefined {name} {bits:#010x} cannot be used here")
+                format!("{bits:#010x} is no predefined {name} that can be used here")
             }
             Some(other) if other != self && bits >> 30 != 0 => {
-                format!("handle {bits:#010x} names a {}, not a {name}", other.name())
+                format!("handle {bits:#010x} names {}, not {}", other.one(), self.one())
             }
-            _ => format!("{bits:#010x} is not the handle of a {name}"),
+            _ => format!("{bits:#010x} is not the handle of {}", self.one()),
         };
         Error::new(self.class(), text)
     }

@@ -312,7 +312,7 @@ pub unsafe extern "C" fn MPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> c_int {
     on_any("MPI_Info_get_nthkey", || {
-        with(info, |info| write(key, MAX_KEY + 1, info.key(n)?))
+        with(info, |info| write(key, MAX_KEY, info.key(n)?))
     })
 }
 

@@ -4,6 +4,7 @@
 //! Probes, and receives of the messages they match (MPI-4.1 §3.8).
 #![allow(unsafe_code)]
 
+use super::completion::{failed, on_requests, plain};
 use super::constants::*;
 use super::edge::*;
 use super::pt2pt::*;
@@ -23,10 +24,11 @@ use std::ffi::{c_int, c_void};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: *mut MPI_Status) -> c_int {
     on_comm("MPI_Probe", comm, |hold, comm| {
-        let Some(from) = self::source(comm, source)? else {
+        let (from, tag) = (self::source(comm, source)?, recv_tag(tag)?);
+        let Some(from) = from else {
             return store_status(status, &Status::PROC_NULL);
         };
-        let found = probe::probe(hold, comm, from, recv_tag(tag)?)?;
+        let found = probe::probe(hold, comm, from, tag)?;
         store_status(status, &found)
     })
 }
@@ -43,8 +45,9 @@ pub unsafe extern "C" fn MPI_Iprobe(
 ) -> c_int {
     on_comm("MPI_Iprobe", comm, |hold, comm| {
         load(flag, "flag")?;
-        let found = match self::source(comm, source)? {
-            Some(from) => probe::iprobe(hold, comm, from, recv_tag(tag)?)?,
+        let (from, tag) = (self::source(comm, source)?, recv_tag(tag)?);
+        let found = match from {
+            Some(from) => probe::iprobe(hold, comm, from, tag)?,
             None => Some(Status::PROC_NULL),
         };
         store(flag, "flag", found.is_some() as c_int)?;
@@ -126,16 +129,22 @@ pub unsafe extern "C" fn MPI_Mrecv(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    on_world("MPI_Mrecv", |hold| {
-        let count = self::count(count, "count")?;
-        let room = message_buffer(hold, buf, count, datatype)?;
-        let started = matched(hold, load(message, "message")?, room)?;
-        store(message, "message", MPI_MESSAGE_NULL)?;
-        let Some(request) = started else {
-            return store_status(status, &Status::PROC_NULL);
+    on_requests("MPI_Mrecv", |hold| {
+        let handle = load(message, "message").map_err(plain)?;
+        let key = Object::Request.key_of(handle);
+        let comm = key.and_then(|key| hold.requests.get(key)?.comm.clone());
+        let mut receive = || {
+            let count = self::count(count, "count")?;
+            let room = message_buffer(hold, buf, count, datatype)?;
+            let started = matched(hold, handle, room)?;
+            store(message, "message", MPI_MESSAGE_NULL)?;
+            let Some(request) = started else {
+                return store_status(status, &Status::PROC_NULL);
+            };
+            hold.wait_over(None, request)?;
+            received(hold, request, status)
         };
-        hold.wait_over(None, request)?;
-        received(hold, request, status)
+        receive().map_err(|error| failed(error, comm))
     })
 }
 

@@ -5,7 +5,9 @@
 //! (§3.9) and cancelling (§3.8.4).
 #![allow(unsafe_code)]
 
-use super::completion::{Failed, in_status, on_requests, plain, poll, poll_all, poll_any, store_nth, store_over};
+use super::completion::{
+    Failed, failed, in_status, on_requests, plain, poll, poll_all, poll_any, store_nth, store_over,
+};
 use super::constants::*;
 use super::edge::*;
 use super::errhandler::errors;
@@ -185,7 +187,7 @@ fn look(hold: &mut Hold, named: Named) -> (Status, std::result::Result<(), Faile
     };
     let comm = hold.requests.get(key).and_then(|request| request.comm.clone());
     let (status, ended) = request::inspect(hold, key);
-    (status, ended.map_err(|error| (error, comm)))
+    (status, ended.map_err(|error| failed(error, comm)))
 }
 
 /// Stores how operations ended that are over, in a row.
@@ -194,19 +196,19 @@ fn look_at_all(
     handles: impl Iterator<Item = MPI_Request>,
     statuses: *mut MPI_Status,
 ) -> std::result::Result<(), Failed> {
-    let mut failed = None;
+    let mut first = None;
     for (place, handle) in handles.enumerate() {
         let (seen, ended) = look(hold, Named::of(handle));
         let code = match &ended {
             Ok(()) => MPI_SUCCESS,
-            Err((error, _)) => errors().remember(error),
+            Err(ended) => errors().remember(&ended.error),
         };
         store_nth(statuses, place, &seen, code).map_err(plain)?;
         if let Err(ended) = ended {
-            failed.get_or_insert(in_status(ended));
+            first.get_or_insert(in_status(ended));
         }
     }
-    failed.map_or(Ok(()), Err)
+    first.map_or(Ok(()), Err)
 }
 
 /// How all operations ended, if all are over. MPI-4.1 §3.7.6.

@@ -1,6 +1,7 @@
 //! Where an error happened, and with that which error handler takes it (MPI-4.1 §9.3).
 
 use super::constants::*;
+use super::edge::rank_in_world;
 use super::errhandler::files;
 use super::handle::Object;
 use super::types::*;
@@ -50,6 +51,7 @@ impl Source {
     pub fn new(handler: Errhandler) -> Source {
         Source {
             handler,
+            rank: rank_in_world(),
             ..Source::default()
         }
     }

@@ -137,6 +137,14 @@ impl Errors {
         self.remember_text(error.class() as c_int, error.text())
     }
 
+    /// As [`Errors::remember`], of an error in the function `name`.
+    pub fn remember_in(&mut self, name: &str, error: &Error) -> c_int {
+        match error.code() {
+            Some(code) => code,
+            None => self.remember_text(error.class() as c_int, &format!("{name}: {}", error.text())),
+        }
+    }
+
     /// Keeps `text` and returns a code of `class` under which it is found.
     pub fn remember_text(&mut self, class: c_int, text: &str) -> c_int {
         // Number 0 stays unused: a code without a number is a bare class.

@@ -302,7 +302,7 @@ impl Common<'_> {
         );
         let child = command
             .spawn()
-            .map_err(|e| not_started(&app.program.to_string_lossy(), &e))?;
+            .map_err(|e| not_started(&app.program.to_string_lossy(), app.folder.as_deref(), &e))?;
         Ok(Rank {
             pid: child.id() as i32,
             program: program.file.to_string_lossy().into_owned(),
@@ -410,9 +410,13 @@ fn found(app: &App) -> OsString {
     found.map_or_else(|| app.program.clone(), PathBuf::into_os_string)
 }
 
-fn not_started(program: &str, e: &io::Error) -> Failure {
-    let hint = match (Path::new(program).is_file(), program.contains('/')) {
+fn not_started(program: &str, folder: Option<&Path>, e: &io::Error) -> Failure {
+    let there = folder.map_or_else(|| PathBuf::from(program), |folder| folder.join(program));
+    let hint = match (there.is_file(), program.contains('/')) {
         (true, false) => format!(" (it is in this folder: ./{program})"),
+        (false, _) if folder.is_some() && Path::new(program).is_file() => {
+            format!(" in {}, where it is to run", there.parent().unwrap_or(&there).display())
+        }
         (true, true) => " (it is there: what is missing is the interpreter or the loader that it names)".to_string(),
         _ => String::new(),
     };

@@ -4,7 +4,7 @@
 //! repeats the layout of the dimensions below it.
 
 use super::Datatype;
-use super::construct::{Outline, natural};
+use super::construct::{Outline, natural_of};
 use super::layout::Layout;
 use crate::fail;
 use crate::mpi::error::Result;
@@ -103,9 +103,9 @@ impl Datatype {
     /// `Count`: a negative number; `Arg`: no dimension, or a part that sticks out; `ValueTooLarge`.
     pub fn subarray(slices: &[Slice], order: Order, of: &Rc<Datatype>) -> Result<Datatype> {
         for (index, slice) in slices.iter().enumerate() {
-            natural(slice.size, "a size of the array")?;
-            natural(slice.subsize, "a size of the subarray")?;
-            natural(slice.start, "a start of the subarray")?;
+            natural_of(index, slice.size, "the array's size")?;
+            natural_of(index, slice.subsize, "the subarray's size")?;
+            natural_of(index, slice.start, "the subarray's start")?;
             if slice.start.saturating_add(slice.subsize) > slice.size {
                 let Slice { size, subsize, start } = slice;
                 fail!(
@@ -133,8 +133,8 @@ impl Datatype {
     /// cover its dimension; `Count`: a negative size; `ValueTooLarge`.
     pub fn darray(processes: i64, rank: i64, dims: &[Dealt], order: Order, of: &Rc<Datatype>) -> Result<Datatype> {
         let mut grid = 1i64;
-        for dim in dims {
-            natural(dim.size, "a size of the array")?;
+        for (index, dim) in dims.iter().enumerate() {
+            natural_of(index, dim.size, "the array's size")?;
             if dim.processes < 1 {
                 fail!(
                     Arg,
@@ -148,7 +148,7 @@ impl Datatype {
             fail!(Arg, "the process grid has {grid} processes, not {processes}");
         }
         if !(0..processes).contains(&rank) {
-            fail!(Arg, "rank {rank} is not in the process grid of {processes}");
+            fail!(Rank, "rank {rank} is not in the process grid of {processes}");
         }
         let mut list = Vec::with_capacity(dims.len());
         let mut left = rank;

@@ -69,8 +69,8 @@ impl Datatype {
     /// As [`Datatype::contiguous`].
     pub fn hindexed(blocks: impl Iterator<Item = (i64, i128)> + Clone, of: &Rc<Datatype>) -> Result<Datatype> {
         let (mut copies, mut outermost) = (0, None);
-        for (count, at) in blocks.clone() {
-            natural(count, "a block length")?;
+        for (index, (count, at)) in blocks.clone().enumerate() {
+            natural_of(index, count, "block length")?;
             if count > 0 {
                 copies += count as i128;
                 let (first, last) = across(count, at, of);
@@ -112,8 +112,8 @@ impl Datatype {
     pub fn structure(members: &[Member]) -> Result<Datatype> {
         let mut shape = Outline::default();
         let (mut lb, mut ub) = (None::<i128>, None::<i128>);
-        for member in members {
-            natural(member.count, "a block length")?;
+        for (index, member) in members.iter().enumerate() {
+            natural_of(index, member.count, "block length")?;
             match member.datatype.marker() {
                 _ if member.count == 0 => {}
                 Some("MPI_LB") => lb = Some(lb.map_or(member.at, |lb| lb.min(member.at))),
@@ -216,6 +216,15 @@ pub(super) fn natural(value: i64, name: &str) -> Result<()> {
         fail!(Count, "{name} is {value} but must not be negative");
     }
     Ok(())
+}
+
+/// The same, of the number at `index` of an array.
+#[inline]
+pub(super) fn natural_of(index: usize, value: i64, name: &str) -> Result<()> {
+    match value {
+        0.. => Ok(()),
+        _ => natural(value, &format!("{name} {index}")),
+    }
 }
 
 /// Where the outermost of `count` copies of `of` in a row lie, the first at `at`.

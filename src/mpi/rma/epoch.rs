@@ -13,7 +13,7 @@ use crate::mpi::request::RequestKey;
 use crate::mpi::sleep::Awaited;
 use crate::mpi::world::{Hold, State};
 use crate::sys::cpu;
-use std::cell::RefMut;
+use std::cell::{Cell, RefMut};
 use std::collections::BTreeMap;
 use std::sync::atomic::{Ordering, fence as memory_fence};
 
@@ -32,6 +32,8 @@ const LOOKS: u32 = 64;
 pub struct Epochs {
     /// A fence has opened accesses to all.
     fenced: bool,
+    /// ... and one has been made: the next fence ends them.
+    used: Cell<bool>,
     /// Members that accesses were started to.
     started: Option<Vec<u32>>,
     /// What has to come from those this process is exposed to.
@@ -47,6 +49,7 @@ impl Epochs {
     #[inline]
     pub fn is_open(&self, rank: u32) -> bool {
         let started = || self.started.as_ref().is_some_and(|ranks| ranks.contains(&rank));
+        self.used.set(self.fenced);
         self.fenced || self.locked.contains_key(&rank) || started()
     }
 
@@ -60,7 +63,11 @@ impl Epochs {
     /// # Errors
     /// `RmaSync`.
     pub fn check_idle(&self) -> Result<()> {
-        self.check_no_access()?;
+        self.check_exposure(Epochs::check_no_access)
+    }
+
+    fn check_exposure(&self, check_access: impl Fn(&Epochs) -> Result<()>) -> Result<()> {
+        check_access(self)?;
         if self.posted.is_some() {
             fail!(RmaSync, "the window is exposed by MPI_Win_post");
         }
@@ -68,6 +75,16 @@ impl Epochs {
     }
 
     fn check_no_access(&self) -> Result<()> {
+        if self.fenced && self.used.get() {
+            fail!(
+                RmaSync,
+                "accesses begun by MPI_Win_fence are open: another one ends them"
+            );
+        }
+        self.check_unfenced()
+    }
+
+    fn check_unfenced(&self) -> Result<()> {
         if self.started.is_some() {
             fail!(RmaSync, "accesses begun by MPI_Win_start are open");
         }
@@ -124,10 +141,12 @@ pub fn access(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
 /// # Errors
 /// `RmaSync`: another kind of access is open.
 pub fn fence(hold: &mut Hold, window: &Window, last: bool) -> Result<()> {
-    window.epochs.borrow().check_idle()?;
+    window.epochs.borrow().check_exposure(Epochs::check_unfenced)?;
     memory_fence(Ordering::SeqCst);
     coll::barrier(hold, &window.comm)?;
-    window.change().fenced = !last;
+    let mut epochs = window.change();
+    epochs.fenced = !last;
+    epochs.used.set(false);
     Ok(())
 }
 
@@ -215,7 +234,7 @@ pub fn end_exposure(hold: &mut Hold, window: &Window, wait: bool) -> Result<bool
 pub fn lock(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
     {
         let epochs = window.epochs.borrow();
-        if epochs.started.is_some() || epochs.all {
+        if epochs.started.is_some() || epochs.all || epochs.locked.is_empty() {
             epochs.check_no_access()?;
         }
         if epochs.locked.contains_key(&rank) {

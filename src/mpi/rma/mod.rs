@@ -297,6 +297,20 @@ impl Window {
     fn locate(&self, target: &Target) -> Result<isize> {
         let (part, Target { rank, disp, .. }) = (self.part(target.rank), target);
         if self.flavor == Flavor::Dynamic {
+            let (low, high) = target.span();
+            let first = i128::from(*disp) + low;
+            // What others have attached they know, or the kernel; between gaps there may be what is not attached.
+            if *rank == self.comm.rank
+                && !target.is_empty()
+                && target.datatype.is_contiguous()
+                && !u64::try_from(first).is_ok_and(|first| serve::exposed(self, first, (high - low) as usize))
+            {
+                fail!(
+                    RmaRange,
+                    "the {} bytes at {first:#x} are not attached to the window",
+                    high - low
+                );
+            }
             return Ok(*disp as isize);
         }
         if *disp < 0 {
