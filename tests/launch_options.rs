@@ -122,19 +122,17 @@ fn a_path_is_seen_from_here_or_from_the_programs_folder() {
     let ask = |path: &str, program: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpirun"));
         command.args(["-n", "1", "-wdir", work.to_str().unwrap(), "-path", path, program]);
-        text(
-            &command
-                .current_dir(&folder)
-                .stdin(Stdio::null())
-                .output()
-                .unwrap()
-                .stdout,
-        )
+        command.current_dir(&folder).stdin(Stdio::null()).output().unwrap()
     };
     let expected = format!("{}\n", work.display());
-    assert_eq!(ask("bin", "of-here"), expected);
-    assert_eq!(ask("tools", "of-there"), expected);
-    assert_eq!(ask("nowhere", "of-here"), "");
+    assert_eq!(text(&ask("bin", "of-here").stdout), expected);
+    assert_eq!(text(&ask("tools", "of-there").stdout), expected);
+    assert_eq!(text(&ask("nowhere", "of-here").stdout), "");
+    let why = text(&ask("nowhere", "./bin/of-here").stderr);
+    assert!(
+        why.contains(&format!("in {}, where it is to run", work.display())),
+        "{why}"
+    );
 }
 
 #[test]

@@ -411,11 +411,12 @@ fn found(app: &App) -> OsString {
 }
 
 fn not_started(program: &str, folder: Option<&Path>, e: &io::Error) -> Failure {
-    let there = folder.map_or_else(|| PathBuf::from(program), |folder| folder.join(program));
-    let hint = match (there.is_file(), program.contains('/')) {
+    let is_at = |folder: &Path| folder.join(program).is_file();
+    let here = Path::new("");
+    let hint = match (is_at(folder.unwrap_or(here)), program.contains('/')) {
         (true, false) => format!(" (it is in this folder: ./{program})"),
-        (false, _) if folder.is_some() && Path::new(program).is_file() => {
-            format!(" in {}, where it is to run", there.parent().unwrap_or(&there).display())
+        (false, _) if let Some(folder) = folder.filter(|_| is_at(here)) => {
+            format!(" in {}, where it is to run", folder.display())
         }
         (true, true) => " (it is there: what is missing is the interpreter or the loader that it names)".to_string(),
         _ => String::new(),
