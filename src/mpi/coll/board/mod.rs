@@ -388,8 +388,11 @@ impl<'a> Turn<'a> {
     fn free_slot(&self, hold: &mut Hold) -> Result<()> {
         let boards = self.boards;
         let shown = boards.shown[self.number as usize % SLOTS].get();
-        if shown > boards.through() && shown > boards.look_through() {
-            boards.wait_through(hold, shown, self.comm, self.tag)?;
+        if shown > boards.through() {
+            boards.look_through();
+            if shown > boards.through() {
+                boards.wait_through(hold, shown, self.comm, self.tag)?;
+            }
         }
         Ok(())
     }

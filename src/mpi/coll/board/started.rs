@@ -488,7 +488,11 @@ impl Boards {
             shown <= over && room.is_none_or(|room| room.borrow_mut().has(len, over))
         };
         // Data that go where those before lay are in fewer pages, and nearer in the cache.
-        (len <= LOOKED && fits(self.through())) || fits(self.look_through())
+        (len <= LOOKED && fits(self.through())) || {
+            self.look_through();
+            // Not without the dead: who starts operations and never waits would not notice.
+            fits(self.through())
+        }
     }
 
     /// This rank is through with turn `number`; says up to which turn it is through with all.

@@ -4,6 +4,7 @@ use super::stray::{STRAY, refuse_stray};
 use super::{Boards, GLANCES, desk::Wait};
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
+use crate::mpi::failure;
 use crate::mpi::world::Hold;
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
@@ -15,15 +16,20 @@ impl Boards {
         self.through.get()
     }
 
-    /// As [`Boards::through`], after a look at every board. Cost: a cache line from each member.
+    /// As [`Boards::through`], after a look at every board. The dead read nothing, but [`Boards::through`] leaves them out only when
+    /// somebody has waited and noticed. Cost: a cache line from each member.
     pub(super) fn look_through(&self) -> u64 {
-        let others = self.members.iter().enumerate().filter(|&(rank, _)| rank != self.me);
-        let alive = others.filter(|(_, member)| self.segment.death(member.world).is_none());
-        let least = alive
-            .map(|(_, member)| member.board.done().load(Ordering::Acquire))
-            .min();
-        let through = least.unwrap_or(u64::MAX).max(self.through.get());
-        self.through.set(through);
+        let (mut least, mut all_live) = (u64::MAX, true);
+        for (_, member) in self.members.iter().enumerate().filter(|&(rank, _)| rank != self.me) {
+            match self.segment.death(member.world) {
+                None => least = least.min(member.board.done().load(Ordering::Acquire)),
+                Some(_) => all_live = false,
+            }
+        }
+        let through = least.max(self.through.get());
+        if all_live {
+            self.through.set(through);
+        }
         through
     }
 
@@ -102,6 +108,10 @@ impl Boards {
             Ok(false)
         });
         hold.desk.end_wait(key);
+        if done && self.segment.death(member.world).is_some() {
+            // Who only shows and never waits for what others show finds out here.
+            failure::catch_up(hold)?;
+        }
         outcome
     }
 }
