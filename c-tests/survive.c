@@ -1,7 +1,7 @@
 /* Claim: under `mpirun -keep-going` the death of a rank ends calls to it with MPIX_ERR_PROC_FAILED and nothing else;
  * what it sent before counts, and what was on its way to it takes no room any more; collectives fail at every survivor; revoked communicators end every call on them;
  * agreements and shrunk communicators are the same at all survivors, whoever dies meanwhile,
- * those of intercommunicators too. */
+ * those of intercommunicators too, whose every collective call ends at every survivor. */
 #include "check.h"
 #include <signal.h>
 
@@ -302,6 +302,110 @@ static void between(void)
     CHECK(none == MPI_COMM_NULL, "a communicator with nobody on the other side");
 }
 
+/* A call on an intercommunicator for which members of one group have to talk to each other. */
+static int call_across(int which, MPI_Comm both)
+{
+    MPI_Comm new = MPI_COMM_NULL;
+    MPI_Group group;
+    int value = 1, values[64];
+    switch (which) {
+    case 0: return MPI_Intercomm_merge(both, my_rank % 2, &new);
+    case 1: return MPI_Comm_dup(both, &new);
+    case 2: return MPI_Comm_split(both, 0, my_rank, &new);
+    case 3:
+        OK(MPI_Comm_group(both, &group));
+        int code = MPI_Comm_create(both, group, &new);
+        OK(MPI_Group_free(&group));
+        return code;
+    case 4: return MPI_Barrier(both);
+    case 5: return MPI_Bcast(&value, 1, MPI_INT, my_rank % 2 ? 0 : my_rank == 0 ? MPI_ROOT : MPI_PROC_NULL, both);
+    case 6: return MPI_Allgather(&value, 1, MPI_INT, values, 1, MPI_INT, both);
+    case 7: return MPI_Allreduce(&value, values, 1, MPI_INT, MPI_SUM, both);
+    }
+    return -1;
+}
+
+/* Between even and odd ranks, one of whom is dead or has revoked the communicator: no call leaves anybody waiting, whichever of its
+ * group know already. */
+static void across(void)
+{
+    MPI_Comm side, both, other;
+    OK(MPI_Comm_split(MPI_COMM_WORLD, my_rank % 2, 0, &side));
+    OK(MPI_Intercomm_create(side, 0, MPI_COMM_WORLD, my_rank % 2 ? 0 : 1, 5, &both));
+    OK(MPI_Comm_set_errhandler(both, MPI_ERRORS_RETURN));
+    for (int which = 0; which < 8; which++) {
+        OK(MPI_Comm_dup(both, &other));
+        if (my_rank == 0) {
+            usleep(20000);
+            OK(MPIX_Comm_revoke(other));
+        } else {
+            int code = call_across(which, other);
+            CHECK(code == MPI_SUCCESS || class_of(code) == MPIX_ERR_REVOKED, "call %d, revoked: class %d", which, class_of(code));
+        }
+        OK(MPI_Comm_free(&other));
+    }
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (my_rank == 1) {
+        usleep(20000);
+        die();
+    }
+    for (int which = 0; which < 8; which++) {
+        int code = call_across(which, both);
+        /* A broadcast may be over at its root, and beside it. */
+        CHECK((code == MPI_SUCCESS && which == 5) || class_of(code) == MPIX_ERR_PROC_FAILED, "call %d with the dead: class %d", which,
+              class_of(code));
+    }
+    OK(MPI_Comm_disconnect(&both));
+}
+
+/* All others die while rank 0 only shows something to them, in one kind of call: it finds out, too. */
+static void showing(const char *kind)
+{
+    static int words[64 * 4096];
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_SUCCESS, len = strchr(kind, 'l') ? 4096 : 1, starts = strchr(kind, 'i') != NULL, deals = strchr(kind, 's') != NULL;
+    if (my_rank != 0 && strchr(kind, 'n'))
+        die();
+    for (int round = 0; code == MPI_SUCCESS; round++) {
+        if (my_rank != 0 && round == 9)
+            die();
+        if (starts && deals)
+            code = MPI_Iscatter(words, len, MPI_INT, my_rank ? words : MPI_IN_PLACE, len, MPI_INT, 0, MPI_COMM_WORLD, &request);
+        else if (starts)
+            code = MPI_Ibcast(words, len, MPI_INT, 0, MPI_COMM_WORLD, &request);
+        else if (deals)
+            code = MPI_Scatter(words, len, MPI_INT, my_rank ? words : MPI_IN_PLACE, len, MPI_INT, 0, MPI_COMM_WORLD);
+        else
+            code = MPI_Bcast(words, len, MPI_INT, 0, MPI_COMM_WORLD);
+        if (starts && code == MPI_SUCCESS)
+            code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    CHECK(class_of(code) == MPIX_ERR_PROC_FAILED, "class %d", class_of(code));
+}
+
+/* Rank 1 dies with a long message of chars on its way; then rank 0 receives many of another type, from rank 2. */
+static void notes(void)
+{
+    MPI_Request request;
+    int value = 3;
+    if (my_rank == 1) {
+        OK(MPI_Isend(big, sizeof big, MPI_CHAR, 0, 0, MPI_COMM_WORLD, &request));
+        OK(MPI_Send(&value, 1, MPI_INT, 0, 1, MPI_COMM_WORLD));
+        die();
+    }
+    if (my_rank == 2) {
+        for (int i = 0; i < 200; i++)
+            OK(MPI_Send(&value, 1, MPI_INT, 0, 1, MPI_COMM_WORLD));
+        return;
+    }
+    OK(MPI_Recv(&value, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    while (MPI_Send(&value, 1, MPI_INT, 1, 1, MPI_COMM_WORLD) == MPI_SUCCESS)
+        ;
+    FAILS(MPIX_ERR_PROC_FAILED, MPI_Recv(big, sizeof big, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    for (int i = 0; i < 200; i++)
+        OK(MPI_Recv(&value, 1, MPI_INT, 2, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
@@ -323,6 +427,12 @@ int main(int argc, char **argv)
         votes();
     else if (!strcmp(how, "between"))
         between();
+    else if (!strcmp(how, "across"))
+        across();
+    else if (!strcmp(how, "showing"))
+        showing(argv[2]);
+    else if (!strcmp(how, "notes"))
+        notes();
     OK(MPI_Finalize());
     if (my_rank == 0)
         puts("the survivors are well"); /* the exit code is that of the dead */

@@ -13,7 +13,6 @@ use super::info::{give_info, hints, set_info};
 use super::source::Source;
 use super::types::*;
 use crate::fail;
-use crate::mpi::coll;
 use crate::mpi::comm::create::{self, Choice};
 use crate::mpi::comm::hardware::{self, Resource};
 use crate::mpi::comm::{Comm, dynamic, idup, inter};
@@ -363,7 +362,7 @@ pub unsafe extern "C" fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
     on_handle("MPI_Comm_disconnect", comm, |hold, comm, handle| {
-        coll::barrier(hold, comm.local.as_ref().unwrap_or(comm))?;
+        dynamic::meet_before_leaving(hold, comm)?;
         dynamic::leave(hold, comm);
         free(hold, comm, handle)
     })

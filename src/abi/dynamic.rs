@@ -13,7 +13,7 @@ use super::info::hints;
 use super::types::*;
 use crate::fail;
 use crate::launch::spawn::{self, Annex, Program};
-use crate::mpi::comm::{Comm, dynamic};
+use crate::mpi::comm::{Comm, birth, dynamic};
 use crate::mpi::info::Info;
 use crate::mpi::world::Hold;
 use crate::shm::names::{self, NAMES, Refused, SERVICE};
@@ -39,9 +39,9 @@ const KEYS: [(&str, &str); 5] = [
 /// Joins those who started this process, if it was started later.
 ///
 /// # Errors
-/// As [`dynamic::parents`].
+/// As [`birth::parents`].
 pub fn meet_parents(hold: &mut Hold) -> Result<()> {
-    let Some(parents) = dynamic::parents(hold)? else {
+    let Some(parents) = birth::parents(hold)? else {
         return Ok(());
     };
     parents.name.replace(Some("MPI_COMM_PARENT".into()));
@@ -99,7 +99,7 @@ fn program(command: *const c_char, argv: *mut *mut c_char, count: c_int, info: M
 }
 
 /// Has mpirun start `programs` as ranks from `first` on.
-fn launch(hold: &Hold, programs: Vec<Program>) -> dynamic::Launch {
+fn launch(hold: &Hold, programs: Vec<Program>) -> birth::Launch {
     let job = hold.job;
     Box::new(move |segment, first| {
         let Some((file, _)) = segment.zone_file(0) else {
@@ -128,7 +128,7 @@ fn start(
     let root = root_rank(comm, root)?;
     let out = new_comm(intercomm, "intercomm")?;
     let mut wanted = 0;
-    let new = dynamic::spawn(hold, comm, root, |hold| {
+    let new = birth::spawn(hold, comm, root, |hold| {
         let programs: Vec<Program> = programs()?.into_iter().filter(|program| program.count > 0).collect();
         let count = programs
             .iter()

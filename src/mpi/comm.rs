@@ -4,14 +4,17 @@
 //! |---|---|
 //! | [`create`] | new communicators out of one: duplicates, parts, chosen groups |
 //! | [`inter`] | intercommunicators: made, duplicated, split and merged |
-//! | [`dynamic`] | intercommunicators with processes that are started later, or that connect |
+//! | [`dynamic`] | intercommunicators with processes that connect, or are started later |
+//! | [`birth`] | starting those |
 //! | [`idup`] | duplicates whose context is on its way |
 
+pub mod birth;
 pub mod create;
 pub mod dynamic;
 pub mod hardware;
 pub mod idup;
 pub mod inter;
+
 #[cfg(test)]
 mod tests;
 
@@ -70,6 +73,9 @@ pub struct Comm {
     pub is_bridge: bool,
     /// For an intercommunicator, an intracommunicator of the local group that only the library uses.
     pub local: Option<Rc<Comm>>,
+    /// For such a hidden one, the group on the other side: a death there ends what is under way here, too, or those would
+    /// wait who have nothing to do with the other side for one who has given up.
+    pub across: Option<Rc<Group>>,
     /// Who is whose neighbour, if that was said.
     pub topology: Option<Rc<Topology>>,
     /// What that means for this rank's exchanges, from the first one on.
@@ -106,6 +112,7 @@ impl Comm {
             errhandler: RefCell::default(),
             is_bridge: false,
             local: None,
+            across: None,
             topology: None,
             neighbors: OnceCell::new(),
             name: RefCell::default(),
@@ -125,10 +132,11 @@ impl Comm {
     }
 
     /// Makes it an intercommunicator with the group `remote`; `local` is for the library's own collectives.
-    pub fn join(&mut self, remote: Rc<Group>, local: Rc<Comm>) {
+    pub fn join(&mut self, remote: Rc<Group>, mut local: Comm) {
         self.peers = remote.clone();
+        local.across = Some(remote.clone());
         self.remote = Some(remote);
-        self.local = Some(local);
+        self.local = Some(Rc::new(local));
     }
 
     /// Number of processes in the (local) group.

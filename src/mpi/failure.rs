@@ -8,6 +8,7 @@
 //! so that nobody waits for one who has given up.
 
 use super::comm::{Comm, Plane, create, inter};
+use super::context::NONE;
 use super::error::{Class, Error, Result};
 use super::group::Group;
 use super::pt2pt::engine;
@@ -44,8 +45,9 @@ pub fn notice(hold: &mut Hold, events: u32) -> Result<()> {
     hold.engine.events = events;
     hold.engine.detours |= engine::CAREFUL;
     let state: &mut State = hold;
-    let ranks = state.engine.channel.segment().known();
-    for rank in 0..ranks {
+    let segment = state.engine.channel.segment();
+    let (known, ranks) = (segment.known(), segment.ranks() + segment.later());
+    for rank in 0..known {
         let segment = state.engine.channel.segment();
         let Some(number) = segment.death(rank) else { continue };
         if number > ranks || deaths > ranks || segment.life(rank) != Life::Dead {
@@ -58,9 +60,10 @@ pub fn notice(hold: &mut Hold, events: u32) -> Result<()> {
             continue; // It has died since; an event will tell.
         }
         for key in state.bury(rank) {
-            state.complete(key, Status::EMPTY, Some(lost(rank)));
+            state.lose(key, rank);
         }
     }
+    state.revoke_hidden();
     let posted: Vec<(Pattern, RequestKey)> = state.engine.posted.iter().collect();
     for (pattern, key) in posted {
         match state.hopeless_receive(key, pattern) {
@@ -120,7 +123,9 @@ impl State {
             Plane::Collective => 0,
         };
         let segment = self.engine.channel.segment();
-        let dead = members(comm).find(|&rank| self.is_dead(rank) && segment.death(rank) > Some(known))?;
+        let across = comm.across.iter().flat_map(|group| group.members.iter().copied());
+        let mut all = members(comm).chain(across);
+        let dead = all.find(|&rank| self.is_dead(rank) && segment.death(rank) > Some(known))?;
         Some(match plane {
             Plane::PointToPoint => any_source(Class::ProcFailed),
             Plane::Collective => Error::new(
@@ -172,6 +177,12 @@ impl State {
         self.mark_pending(key, pattern);
     }
 
+    /// The message that `key` receives or sends will not get there whole: its other end, `rank`, is dead.
+    pub(super) fn lose(&mut self, key: RequestKey, rank: u32) {
+        self.move_note(key, None);
+        self.complete(key, Status::EMPTY, Some(lost(rank)));
+    }
+
     fn unpost(&mut self, key: RequestKey) {
         if let Some(Kind::Recv(receive)) = self.requests.get_mut(key).map(|request| &mut request.kind)
             && let Stage::Posted(token) | Stage::Pending(token) = receive.stage
@@ -183,8 +194,8 @@ impl State {
 
     /// Whether `comm` has been revoked.
     pub fn is_revoked(&self, comm: &Comm) -> bool {
-        let segment = self.engine.channel.segment();
-        segment.fate(comm.context.number()).is_revoked()
+        let (segment, number) = (self.engine.channel.segment(), comm.context.number());
+        number != NONE && segment.fate(number).is_revoked()
     }
 
     /// The members of `comm` that are dead, of the job's first `known` deaths.
@@ -206,6 +217,14 @@ impl State {
     /// Revokes `comm` at all its members.
     pub fn revoke(&mut self, comm: &Comm) {
         self.engine.channel.segment().revoke(comm.context.number());
+    }
+
+    /// With an intercommunicator goes what the library uses within its groups: each member sees to that of its own.
+    fn revoke_hidden(&self) {
+        let revoked = self.comms.iter().filter(|(_, comm)| self.is_revoked(comm));
+        for local in revoked.filter_map(|(_, comm)| comm.local.as_ref()) {
+            self.engine.channel.segment().revoke(local.context.number());
+        }
     }
 }
 
@@ -427,7 +446,7 @@ pub fn shrink(hold: &mut Hold, comm: &Rc<Comm>) -> Result<Option<Comm>> {
             let group = Rc::new(group);
             let local = comm.local_comm()?.child(hidden, rank, group.clone());
             let mut new = comm.child(context, rank, group);
-            new.join(Rc::new(remote), Rc::new(local));
+            new.join(Rc::new(remote), local);
             return Ok(Some(new));
         }
     }
@@ -436,7 +455,7 @@ pub fn shrink(hold: &mut Hold, comm: &Rc<Comm>) -> Result<Option<Comm>> {
 /// A context for `holders` members of `comm` that the first of `group` claims. `None` if that one died before it told.
 fn agree_on_context(hold: &mut Hold, comm: &Rc<Comm>, group: &Group, holders: u32) -> Result<Option<u16>> {
     let mine = match group.members.first() == Some(&hold.me()) {
-        true => u32::from(hold.claim_context(holders).unwrap_or(super::context::NONE)),
+        true => u32::from(hold.claim_context(holders).unwrap_or(NONE)),
         false => u32::MAX,
     };
     let number = agree(hold, comm, mine)?.value;

@@ -510,7 +510,7 @@ impl Hold<'_> {
             return Ok(true);
         }
         if self.engine.channel.segment().has_grown() {
-            self.meet_all()?;
+            self.meet_new()?;
         }
         let events = self.engine.channel.segment().events();
         if events != self.engine.events {

@@ -161,6 +161,8 @@ pub struct Segment {
     annexes: Growing<annex::Annex>,
     /// Ranks in all of that.
     known: AtomicU32,
+    /// How many there were when this process had no room for all.
+    missed: AtomicU32,
     /// The file, for what is mapped on demand; none where ranks are threads.
     file: Option<Lasting>,
     /// Bytes in each rank's zone.
@@ -212,6 +214,7 @@ impl Segment {
                 start: 0,
             },
             annexes: Growing::default(),
+            missed: AtomicU32::new(0),
             known: AtomicU32::new(layout.ranks),
             file: None,
             zone: 0,

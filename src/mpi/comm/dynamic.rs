@@ -15,7 +15,7 @@ use super::create::{known, recv_bytes, send_bytes};
 use super::{Comm, Plane, inter};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
-use crate::mpi::coll::bcast_bytes;
+use crate::mpi::coll;
 use crate::mpi::context::{Context, NONE};
 use crate::mpi::error::{Class, Error, Result};
 use crate::mpi::group::Group;
@@ -25,16 +25,12 @@ use crate::mpi::sleep::Awaited;
 use crate::mpi::status::ANY_SOURCE;
 use crate::mpi::world::{Hold, State};
 use crate::shm::port::PortName;
-use crate::shm::segment::annex::{Birth, Outcome, Side};
+use crate::shm::segment::annex::Side;
 use crate::shm::segment::{Life, Segment};
-use crate::sys::process;
 use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-
-/// How often a rank that waits for processes to start looks whether their launcher lives.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// A port of this process.
 #[derive(Debug)]
@@ -47,20 +43,32 @@ impl Hold<'_> {
     /// Meets the ranks that were started since this was asked last.
     ///
     /// # Errors
-    /// `Intern`: the kernel refuses, or there is junk in shared memory.
+    /// `NoMem`: the kernel refuses. `Intern`: there is junk in shared memory.
     #[cold]
     pub fn meet_all(&mut self) -> Result<()> {
-        if let Err(error) = self.engine.channel.segment().grow() {
-            match error.kind() {
-                io::ErrorKind::InvalidData => fail!(Intern, "shared memory holds junk: {error}"),
-                _ => fail!(
-                    Intern,
-                    "cannot map the memory of ranks that were started later: {error}"
-                ),
-            }
-        }
+        let grown = self.engine.channel.segment().grow();
+        // Some of them may be there all the same.
         self.engine.grow();
-        Ok(())
+        match grown {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                fail!(Intern, "shared memory holds junk: {error}")
+            }
+            Err(error) => fail!(NoMem, "cannot map the memory of ranks that were started later: {error}"),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// As [`Hold::meet_all`], when some have come that this rank may have nothing to do with: it goes on without those that it has
+    /// no room for.
+    ///
+    /// # Errors
+    /// `Intern`: there is junk in shared memory.
+    #[cold]
+    pub fn meet_new(&mut self) -> Result<()> {
+        match self.meet_all() {
+            Err(error) if error.class() == Class::NoMem => Ok(()),
+            met => met,
+        }
     }
 }
 
@@ -85,13 +93,17 @@ impl State {
 }
 
 /// Joins `local` to the group of rank `remote` of the job, on bridge `number`. Of `local`, rank `root` alone looks at these.
-fn join(hold: &mut Hold, local: &Rc<Comm>, root: u32, remote: Result<(u16, u32)>) -> Result<Comm> {
-    hold.meet_all()?;
+pub(super) fn join(hold: &mut Hold, local: &Rc<Comm>, root: u32, remote: Result<(u16, u32)>) -> Result<Comm> {
+    // Who has no room for them says so in there, where the others wait for it.
+    let met = hold.meet_all();
     let leader = remote.as_ref().ok().map(|(_, remote)| *remote);
     pin(hold, leader);
-    let peer = match local.rank == root {
-        true => remote.map(|(number, remote)| (hold.bridge(number), remote)),
-        false => Err(elsewhere(root)),
+    let peer = match (local.rank == root, remote) {
+        (true, Ok((_, remote))) if remote >= hold.engine.channel.segment().known() => {
+            Err(met.err().unwrap_or_else(|| elsewhere(root)))
+        }
+        (true, remote) => remote.map(|(number, remote)| (hold.bridge(number), remote)),
+        (false, _) => Err(elsewhere(root)),
     };
     let new = inter::create(hold, local, root, peer, 0);
     unpin(hold, leader);
@@ -103,100 +115,6 @@ fn join(hold: &mut Hold, local: &Rc<Comm>, root: u32, remote: Result<(u16, u32)>
     new
 }
 
-/// Has processes started, the first of which is to have that rank in the job.
-pub type Launch = Box<dyn FnOnce(&Segment, u32) -> Result<()>>;
-
-/// Starts as many processes as `begin` says, and joins the group of `comm` to theirs. Collective; only `root` calls `begin`, whose
-/// error makes it fail everywhere. MPI-4.1 §11.8.2.
-///
-/// # Errors
-/// `Spawn`: they did not start or did not come to MPI_Init. What `begin` says, and `Other` when there is no context left.
-pub fn spawn(
-    hold: &mut Hold,
-    comm: &Rc<Comm>,
-    root: u32,
-    begin: impl FnOnce(&Hold) -> Result<(u32, Launch)>,
-) -> Result<Comm> {
-    let born = match comm.rank == root {
-        true => begin(hold).and_then(|(count, launch)| give_birth(hold, count, launch)),
-        false => Err(elsewhere(root)),
-    };
-    let mut done = [u8::from(born.is_ok())];
-    bcast_bytes(hold, comm, root, &mut done)?;
-    match born {
-        Ok(born) => join(hold, comm, root, Ok((born.bridge, born.first))),
-        Err(error) if comm.rank == root => Err(error),
-        Err(_) if done[0] == 0 => fail!(Spawn, "rank {root}, the root, could not start the processes"),
-        Err(elsewhere) => join(hold, comm, root, Err(elsewhere)),
-    }
-}
-
-/// Makes room for `count` ranks, has them started, and waits until all of them are in MPI.
-fn give_birth(hold: &mut Hold, count: u32, launch: impl FnOnce(&Segment, u32) -> Result<()>) -> Result<Birth> {
-    let world = known(hold.claim_context(count)?)?;
-    // For the bridge's two ends.
-    let bridge = known(hold.claim_context(2)?)?;
-    let born = bring_up(hold, (count, bridge, world), launch);
-    if born.is_err() {
-        (0..count).for_each(|_| drop(hold.adopt_context(world)));
-        (0..2).for_each(|_| drop(hold.adopt_context(bridge)));
-    }
-    born
-}
-
-fn bring_up(
-    hold: &mut Hold,
-    (count, bridge, world): (u32, u16, u16),
-    launch: impl FnOnce(&Segment, u32) -> Result<()>,
-) -> Result<Birth> {
-    let segment = hold.engine.channel.segment().clone();
-    let born = match segment.extend(count, Some(hold.me()), bridge, world) {
-        Ok(born) => born,
-        Err(error) if error.kind() == io::ErrorKind::OutOfMemory => fail!(Spawn, "{error}"),
-        Err(error) => fail!(Spawn, "cannot make memory for {count} more processes: {error}"),
-    };
-    hold.meet_all()?;
-    if let Err(error) = launch(&segment, born.first) {
-        segment.conclude(born.first, Outcome::Failed);
-        return Err(error);
-    }
-    let ranks = born.first..born.first + count;
-    let (mut outcome, mut looked) = (Outcome::Open, Instant::now());
-    hold.wait_until(None, |_| {
-        outcome = segment.outcome(born.first);
-        if looked.elapsed() > LOOK {
-            looked = Instant::now();
-            if segment.launcher(born.first).is_some_and(|pid| !process::is_alive(pid)) {
-                segment.conclude(born.first, Outcome::Failed);
-            }
-        }
-        let have_come = ranks.clone().all(|rank| segment.life(rank) != Life::Absent);
-        Ok(outcome != Outcome::Open || have_come)
-    })?;
-    if outcome == Outcome::Failed {
-        fail!(
-            Spawn,
-            "not all of the {count} processes came to MPI_Init; mpirun, which starts them, has said why"
-        );
-    }
-    Ok(born)
-}
-
-/// The child's side of [`spawn`]: the communicator with those who started this process, `None` if no rank did.
-/// Collective over `MPI_COMM_WORLD`.
-///
-/// # Errors
-/// As [`inter::create`].
-pub fn parents(hold: &mut Hold) -> Result<Option<Comm>> {
-    let segment = hold.engine.channel.segment().clone();
-    let Some((birth, starter)) = segment.birth(hold.me()).and_then(|birth| Some((birth, birth.starter?))) else {
-        return Ok(None);
-    };
-    segment.wake(starter);
-    let world = hold.world.clone();
-    join(hold, &world, 0, Ok((birth.bridge, starter))).map(Some)
-}
-
 /// The members of `comm` that did not begin with this process.
 fn strangers(state: &State, comm: &Comm) -> Vec<u32> {
     let segment = state.engine.channel.segment();
@@ -204,6 +122,21 @@ fn strangers(state: &State, comm: &Comm) -> Vec<u32> {
     let mine = first(state.me());
     let members = comm.group.members.iter().chain(&comm.peers().members);
     members.copied().filter(|&rank| first(rank) != mine).collect()
+}
+
+/// Waits until the members of `comm`'s (local) group have all come to leave it; of an intercommunicator that has lost one
+/// member nobody has to.
+///
+/// # Errors
+/// As [`coll::barrier`].
+pub fn meet_before_leaving(hold: &mut Hold, comm: &Rc<Comm>) -> Result<()> {
+    let Some(local) = &comm.local else {
+        return coll::barrier(hold, comm);
+    };
+    match coll::barrier(hold, local) {
+        Err(error) if matches!(error.class(), Class::ProcFailed | Class::Revoked) => Ok(()),
+        met => met,
+    }
 }
 
 /// `comm` is left for good, and with it those of its members that no other communicator connects this process to: between who was
@@ -546,7 +479,7 @@ fn forget_withdrawn(hold: &mut Hold) -> Result<()> {
     Ok(())
 }
 
-fn elsewhere(root: u32) -> Error {
+pub(super) fn elsewhere(root: u32) -> Error {
     Error::new(Class::Port, format!("rank {root}, the root, could not connect"))
 }
 

@@ -28,9 +28,9 @@ pub fn idup(hold: &mut Hold, comm: &Rc<Comm>) -> Result<(Rc<Comm>, RequestKey)> 
     let tag = coll::next_started_tag(comm);
     let (new, learnt) = match (&comm.remote, &comm.local) {
         (Some(remote), Some(local)) => {
-            let hidden = Rc::new(pending(hold, local));
-            new.join(remote.clone(), hidden.clone());
+            new.join(remote.clone(), pending(hold, local));
             let new = Rc::new(new);
+            let hidden = new.local_comm()?.clone();
             let local_tag = coll::next_started_tag(local);
             let low = is_low(&comm.group, remote);
             if low && comm.rank == 0 {

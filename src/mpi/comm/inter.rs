@@ -21,7 +21,14 @@ use std::rc::Rc;
 const LEADER_TAGS: i32 = 1 << 30;
 
 /// What a leader may get that makes all of its group fail alike.
-const LEADERS: [Class; 5] = [Class::Comm, Class::Rank, Class::Port, Class::ProcFailed, Class::Revoked];
+const LEADERS: [Class; 6] = [
+    Class::Comm,
+    Class::Rank,
+    Class::Port,
+    Class::NoMem,
+    Class::ProcFailed,
+    Class::Revoked,
+];
 
 /// An intercommunicator of `local` and the group whose leader is rank `remote_leader` of `peer`. Of the
 /// local group, only rank `leader` looks at `peer`, `remote_leader` and `tag`; all are leader's word
@@ -31,13 +38,28 @@ const LEADERS: [Class; 5] = [Class::Comm, Class::Rank, Class::Port, Class::ProcF
 /// `Comm`: the groups overlap; `Rank`: a leader does not exist; `Other`: no context is left. All of the local group get the class of
 /// what their leader gets, if it is one of [`LEADERS`], or else `Other`.
 pub fn create(hold: &mut Hold, local: &Rc<Comm>, leader: u32, peer: Result<(Rc<Comm>, u32)>, tag: i32) -> Result<Comm> {
-    // Whether it has met the other, then the context and the size of the other group, or a class.
-    let mut header = [0; 8];
-    let bridge = peer.as_ref().ok().cloned();
+    let bridge = peer.as_ref().ok().filter(|_| local.rank == leader).cloned();
     let met = match local.rank == leader {
         true => Some(peer.and_then(|(peer, remote_leader)| meet(hold, local, &peer, remote_leader, tag))),
         false => None,
     };
+    let segment = hold.engine.channel.segment().clone();
+    let is_late = |group: &Group| group.members.iter().any(|&rank| rank >= segment.ranks());
+    let mut remote = met.as_ref().and_then(|met| Some(met.as_ref().ok()?.1.clone()));
+    let made = hear(hold, local, leader, met).and_then(|(number, group)| {
+        remote = Some(group.clone());
+        make(hold, local, number, group)
+    });
+    match remote.is_some_and(|remote| is_late(&local.group) || is_late(&remote)) {
+        true => conclude(hold, local, leader, bridge, tag, made),
+        false => made,
+    }
+}
+
+/// The leader tells its group whom it has `met`, and on which context.
+fn hear(hold: &mut Hold, local: &Rc<Comm>, leader: u32, met: Option<Result<(u16, Group)>>) -> Result<(u16, Group)> {
+    // Whether it has met the other, then the context and the size of the other group, or a class.
+    let mut header = [0; 8];
     match &met {
         Some(Ok((number, remote))) => {
             header[..2].copy_from_slice(&number.to_ne_bytes());
@@ -52,33 +74,69 @@ pub fn create(hold: &mut Hold, local: &Rc<Comm>, leader: u32, peer: Result<(Rc<C
     let mut members = match met {
         Some(met) => ranks_to_bytes(&met?.1.members),
         None if met_flag == 0 => {
-            let number = i32::from_ne_bytes([s0, s1, s2, s3]);
-            let class = LEADERS.into_iter().find(|&class| class as i32 == number);
-            let class = class.unwrap_or(Class::Other);
             let text = format!("rank {leader}, the local leader, could not reach the remote one, and has the reason");
-            return Err(Error::new(class, text));
+            return Err(Error::new(class_of(i32::from_ne_bytes([s0, s1, s2, s3])), text));
         }
         None => vec![0; 4 * u32::from_ne_bytes([s0, s1, s2, s3]) as usize],
     };
     bcast_bytes(hold, local, leader, &mut members)?;
-    let remote = Group::new(ranks_from_bytes(&members));
+    Ok((u16::from_ne_bytes([n0, n1]), Group::new(ranks_from_bytes(&members))))
+}
+
+/// The communicator, with context `number`.
+fn make(hold: &mut Hold, local: &Rc<Comm>, number: u16, remote: Group) -> Result<Comm> {
     // Some of them may have come a moment ago.
-    hold.meet_all()?;
-    let segment = hold.engine.channel.segment();
-    let mut everybody = local.group.members.iter().chain(&remote.members);
-    let came_later = everybody.any(|&rank| segment.birth(rank).is_some());
+    let all_met = hold.meet_all();
     dynamic::link(hold, remote.members.iter().copied());
-    let new = finish(hold, local, u16::from_ne_bytes([n0, n1]), remote)?;
-    if came_later {
-        // Nobody may go before all on the other side count on its memory.
-        coll::barrier(hold, local)?;
-        if let Some((peer, remote_leader)) = bridge.filter(|_| local.rank == leader) {
-            let tag = LEADER_TAGS + tag % LEADER_TAGS;
-            swap(hold, &peer, remote_leader, tag, &[1], &mut [0])?;
+    let is_known = |&rank: &u32| rank < hold.engine.channel.segment().known();
+    let knows_them = remote.members.iter().all(is_known);
+    let new = finish(hold, local, number, remote)?;
+    match knows_them {
+        true => Ok(new),
+        false => {
+            dynamic::leave(hold, &Rc::new(new));
+            all_met.and_then(|()| fail!(Intern, "the other group has ranks that the job has not"))
         }
-        coll::barrier(hold, local)?;
     }
-    Ok(new)
+}
+
+/// Ends [`create`] where processes that came later take part. Nobody may go before all on the other side count on its memory, and
+/// where one has no room for that of another nobody has the communicator.
+fn conclude(
+    hold: &mut Hold,
+    local: &Rc<Comm>,
+    leader: u32,
+    bridge: Option<(Rc<Comm>, u32)>,
+    tag: i32,
+    made: Result<Comm>,
+) -> Result<Comm> {
+    // 0, or the class of an error; the leader tells the other side whatever has become of its own.
+    let code = |error: &Error| (error.class() as u8).max(1);
+    let mine = made.as_ref().map_or_else(code, |_| 0);
+    let all = allgather_bytes(hold, local, &[mine]);
+    let ours = all.map_or_else(|error| code(&error), |codes| codes.into_iter().fold(0, u8::max));
+    let mut verdict = [ours];
+    if let Some((peer, remote_leader)) = bridge {
+        let tag = LEADER_TAGS + tag % LEADER_TAGS;
+        let mut theirs = [0];
+        let told = swap(hold, &peer, remote_leader, tag, &[ours], &mut theirs);
+        verdict[0] = told.map_or_else(|error| code(&error), |()| theirs[0]).max(ours);
+    }
+    let told = bcast_bytes(hold, local, leader, &mut verdict);
+    let new = made?;
+    if told.is_ok() && verdict == [0] {
+        return Ok(new);
+    }
+    dynamic::leave(hold, &Rc::new(new));
+    told?;
+    let text = "another process could not join the groups, and has the reason";
+    Err(Error::new(class_of(verdict[0].into()), text))
+}
+
+/// The class that a leader has told as `number`.
+fn class_of(number: i32) -> Class {
+    let class = LEADERS.into_iter().find(|&class| class as i32 == number);
+    class.unwrap_or(Class::Other)
 }
 
 /// The leaders tell each other their groups and agree on a context.
@@ -113,7 +171,7 @@ fn finish(hold: &mut Hold, local: &Rc<Comm>, number: u16, remote: Group) -> Resu
     let hidden = create::agree(hold, local, local.size())?;
     let hidden = local.child(hold.adopt_context(hidden), local.rank, local.group.clone());
     let mut new = local.child(context, local.rank, local.group.clone());
-    new.join(Rc::new(remote), Rc::new(hidden));
+    new.join(Rc::new(remote), hidden);
     Ok(new)
 }
 
@@ -150,7 +208,7 @@ pub(super) fn split(hold: &mut Hold, comm: &Rc<Comm>, choice: Choice) -> Result<
     let context = hold.adopt_context(known(number)?);
     let mut new = comm.child(context, hidden.rank, hidden.group.clone());
     let members = there.iter().map(|&rank| remote.world(rank)).collect();
-    new.join(Rc::new(Group::new(members)), Rc::new(hidden));
+    new.join(Rc::new(Group::new(members)), hidden);
     Ok(Some(new))
 }
 

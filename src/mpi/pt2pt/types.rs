@@ -282,7 +282,7 @@ impl State {
     }
 
     /// The message of `from` is to be received by `to`, or by nobody any more.
-    pub(super) fn move_note(&mut self, from: RequestKey, to: Option<RequestKey>) {
+    pub(in crate::mpi) fn move_note(&mut self, from: RequestKey, to: Option<RequestKey>) {
         if let Some(notes) = &mut self.engine.notes
             && let Some(note) = notes.taken.remove(&from)
             && let Some(to) = to

@@ -4,9 +4,7 @@ use super::matching::Envelope;
 use super::types::Which;
 use crate::channel::packet::{Asked, Offered};
 use crate::mpi::error::Result;
-use crate::mpi::failure;
 use crate::mpi::request::RequestKey;
-use crate::mpi::status::Status;
 use crate::mpi::world::State;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -109,7 +107,7 @@ impl State {
             Stored::Arriving(arriving) => {
                 let mut message = arriving.borrow_mut();
                 if message.is_lost {
-                    self.complete(key, Status::EMPTY, Some(failure::lost(envelope.source())));
+                    self.lose(key, envelope.source());
                 } else if message.bytes.len() < message.total {
                     message.claimed = Some(key);
                 } else {
@@ -117,7 +115,7 @@ impl State {
                 }
             }
             Stored::Offer(offered) if self.is_dead(offered.from) => {
-                self.complete(key, Status::EMPTY, Some(failure::lost(envelope.source())));
+                self.lose(key, envelope.source());
             }
             Stored::Offer(offered) => self.bring(key, envelope, &offered)?,
             Stored::Asked(kept) => {

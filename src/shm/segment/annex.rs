@@ -163,10 +163,11 @@ impl Segment {
         self.header().total.load(Ordering::Acquire).saturating_sub(self.ranks())
     }
 
-    /// Whether there are more. Cost: a load of a line that is seldom written.
+    /// Whether there are more, that [`Segment::grow`] has not found too many. Cost: a load of a line that is seldom written.
     #[inline]
     pub fn has_grown(&self) -> bool {
-        self.header().total.load(Ordering::Acquire) != self.known()
+        let total = self.header().total.load(Ordering::Acquire);
+        total != self.known() && total != self.missed.load(Ordering::Relaxed)
     }
 
     /// Maps all annexes.
@@ -174,6 +175,18 @@ impl Segment {
     /// # Errors
     /// What the kernel says; `InvalidData` when something is no annex.
     pub fn grow(&self) -> io::Result<()> {
+        let total = self.header().total.load(Ordering::Acquire);
+        let mapped = self.map_annexes();
+        if mapped
+            .as_ref()
+            .is_err_and(|error| error.kind() != io::ErrorKind::InvalidData)
+        {
+            self.missed.store(total, Ordering::Relaxed);
+        }
+        mapped
+    }
+
+    fn map_annexes(&self) -> io::Result<()> {
         let mut first = self.known();
         loop {
             let last = self.annexes.len();
@@ -233,14 +246,12 @@ impl Segment {
         let start = memory::len(file)?.next_multiple_of(PAGE);
         let len = layout.len + count as usize * self.zone;
         memory::extend(file, start.saturating_add(len))?;
-        let page = Annex {
-            part: Part {
-                mapping: Mapping::part(file, start, PAGE)?,
-                layout,
-                start,
-            },
+        // Before anybody knows of it: where this process has no room for it there is nothing to tell.
+        let mapping = Mapping::part(file, start, layout.len)?;
+        let annex = Annex {
+            part: Part { mapping, layout, start },
         };
-        let header = page.header();
+        let (header, last) = (annex.header(), self.annexes.len());
         header.first.store(first, Ordering::Relaxed);
         header.count.store(count, Ordering::Relaxed);
         header.starter.store(starter.unwrap_or(NOBODY), Ordering::Relaxed);
@@ -254,7 +265,8 @@ impl Segment {
         self.last_link().store(start as u64, Ordering::Release);
         self.header().beside.fetch_add(count, Ordering::Relaxed);
         self.header().total.store(first + count, Ordering::Release);
-        self.grow()?;
+        self.annexes.append(last, annex);
+        self.known.fetch_max(first + count, Ordering::Relaxed);
         Ok(Birth {
             first,
             count,
