@@ -89,9 +89,30 @@ static int after_a_death(char *program)
     return 0;
 }
 
+/* Rank 2 dies while the others wait for those who are started, of whom none can be joined then. */
+static int death_meanwhile(char *program)
+{
+    char number[20];
+    char *words[] = {"kills", number, NULL};
+    MPI_Comm inter;
+    int pid = getpid();
+    OK(MPI_Bcast(&pid, 1, MPI_INT, 2, MPI_COMM_WORLD));
+    sprintf(number, "%d", pid);
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    FAILS(MPIX_ERR_PROC_FAILED,
+          MPI_Comm_spawn(program, words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
+    printf("rank %d goes on\n", my_rank);
+    MPI_Finalize();
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm parent, inter;
+    if (argc > 2 && is(argv[1], "kills")) {
+        kill(atoi(argv[2]), SIGKILL);
+        usleep(100000);
+    }
     /* Longer than the ranks of a job may all sleep. */
     if (argc > 2 && is(argv[2], "later"))
         sleep(8);
@@ -104,6 +125,8 @@ int main(int argc, char **argv)
     }
     if (is(how, "after-a-death"))
         return after_a_death(argv[0]);
+    if (is(how, "death-meanwhile"))
+        return death_meanwhile(argv[0]);
     char *words[] = {argv[1], is(how, "slow-to-come") ? "later" : NULL, NULL};
     int one = 1;
     OK(MPI_Comm_spawn(argv[0], words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));

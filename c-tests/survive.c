@@ -383,6 +383,31 @@ static void showing(const char *kind)
     CHECK(class_of(code) == MPIX_ERR_PROC_FAILED, "class %d", class_of(code));
 }
 
+/* Rank 1 dies in a ring of exposures and accesses: they end everywhere, also those between two who live. */
+static void exposed(void)
+{
+    MPI_Group world, after, before;
+    MPI_Win window;
+    int *memory, code = MPI_SUCCESS, up = (my_rank + 1) % n_ranks, down = (my_rank + n_ranks - 1) % n_ranks;
+    OK(MPI_Win_allocate(sizeof *memory, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window));
+    OK(MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_group(MPI_COMM_WORLD, &world));
+    OK(MPI_Group_incl(world, 1, &up, &after));
+    OK(MPI_Group_incl(world, 1, &down, &before));
+    for (int round = 0; code == MPI_SUCCESS; round++) {
+        if (my_rank == 1 && round == 5)
+            die();
+        code = MPI_Win_post(before, 0, window);
+        if (code == MPI_SUCCESS)
+            code = MPI_Win_start(after, 0, window);
+        if (code == MPI_SUCCESS)
+            code = MPI_Win_complete(window);
+        if (code == MPI_SUCCESS)
+            code = MPI_Win_wait(window);
+    }
+    CHECK(class_of(code) == MPIX_ERR_PROC_FAILED, "class %d", class_of(code));
+}
+
 /* Rank 1 dies with a long message of chars on its way; then rank 0 receives many of another type, from rank 2. */
 static void notes(void)
 {
@@ -431,6 +456,8 @@ int main(int argc, char **argv)
         across();
     else if (!strcmp(how, "showing"))
         showing(argv[2]);
+    else if (!strcmp(how, "exposed"))
+        exposed();
     else if (!strcmp(how, "notes"))
         notes();
     OK(MPI_Finalize());

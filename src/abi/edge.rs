@@ -206,6 +206,12 @@ pub fn end_job(code: c_int) -> ! {
     end_process(code)
 }
 
+/// Ends this process; what becomes of the others is the launcher's matter.
+pub fn end_alone(code: c_int) -> ! {
+    flush_stdout();
+    end_process(code)
+}
+
 /// Writes out what the program printed; skipped if its stream is in use, by a thread or by the code
 /// that a signal interrupted.
 fn flush_stdout() {

@@ -22,6 +22,7 @@ use crate::mpi::coll;
 use crate::mpi::coll::signature::Call;
 use crate::mpi::comm;
 use crate::mpi::errhandler::Errhandler;
+use crate::mpi::error::Class;
 use crate::mpi::failure;
 use crate::mpi::world::{Job, State, World};
 use crate::shm::layout::PAGE;
@@ -97,7 +98,11 @@ fn open(name: &'static str, multiple: bool) -> &'static World {
             "nearmpi: cannot join those who started this process: {}",
             error.text()
         ));
-        end_job(1)
+        match error.class() {
+            // The others of them may go on without this one, as without the dead one.
+            Class::ProcFailed => end_alone(1),
+            _ => end_job(1),
+        }
     }
     timing::ready(&hold, timing::number(name));
     drop(hold);

@@ -43,9 +43,14 @@ pub fn spawn(
         forget(hold, born);
     }
     let started = ready?.map(|(born, launch)| start(hold, born, launch));
-    tell(hold, comm, root, started)?;
+    let have_come = matches!(started, Some(Ok(())));
+    let told = tell(hold, comm, root, started);
     let leader = born.map(|born| (born.bridge, born.first));
-    join(hold, comm, root, leader.ok_or_else(|| elsewhere(root)))
+    match told {
+        Err(error) if !have_come => Err(error),
+        // If some member has died meanwhile, those who have come hear of it in there.
+        told => told.and(join(hold, comm, root, leader.ok_or_else(|| elsewhere(root)))),
+    }
 }
 
 /// Memory and contexts for `count` more ranks.

@@ -9,7 +9,7 @@ use crate::mpi::comm::Plane;
 use crate::mpi::error::Result;
 use crate::mpi::group::Group;
 use crate::mpi::pt2pt::{self, Mode};
-use crate::mpi::request::RequestKey;
+use crate::mpi::request::{self, RequestKey};
 use crate::mpi::sleep::Awaited;
 use crate::mpi::world::{Hold, State};
 use crate::sys::cpu;
@@ -19,9 +19,10 @@ use std::sync::atomic::{Ordering, fence as memory_fence};
 
 /// `MPI_WIN_UNIFIED`: one memory, as on every machine of one.
 pub const UNIFIED: i32 = 2;
-/// Tag of the word that a member's memory is exposed, and of the word that accesses to it are over.
-const POSTED: i32 = 1;
-const COMPLETE: i32 = 2;
+/// Tag of the word that a member's memory is exposed, and of the word that accesses to it are over. They go beside collective
+/// operations, and end as these do when a member dies: nobody waits for one who has given up.
+const POSTED: i32 = 2 * coll::TAGS as i32;
+const COMPLETE: i32 = POSTED + 1;
 /// Of so many flushes in a row one serves others.
 const SERVES: u32 = 16;
 /// Looks at a lock before this rank says that it waits for it.
@@ -159,15 +160,24 @@ pub fn post(hold: &mut Hold, window: &Window, group: &Group) -> Result<()> {
         fail!(RmaSync, "the window is exposed already");
     }
     let comm = &window.comm;
-    let mut ends = Vec::new();
+    let (mut ends, mut outcome) = (Vec::new(), Ok(()));
     for rank in members(window, group)? {
         let nothing = Buffer::bytes(std::ptr::null_mut(), 0);
-        let plane = Plane::PointToPoint;
-        ends.push(pt2pt::irecv(hold, comm, plane, nothing.clone(), rank as i32, COMPLETE)?);
-        tell(hold, window, rank, POSTED)?;
+        ends.push(pt2pt::irecv(
+            hold,
+            comm,
+            Plane::Collective,
+            nothing,
+            rank as i32,
+            COMPLETE,
+        )?);
+        outcome = outcome.and(tell(hold, window, rank, POSTED));
     }
-    window.change().posted = Some(ends);
-    Ok(())
+    match outcome {
+        Ok(()) => window.change().posted = Some(ends),
+        Err(_) => ends.into_iter().try_for_each(|end| request::free(hold, end))?,
+    }
+    outcome
 }
 
 /// Waits until the members in `group` have exposed their memory and opens accesses to them. MPI-4.1 §12.5.2.
@@ -179,7 +189,7 @@ pub fn start(hold: &mut Hold, window: &Window, group: &Group) -> Result<()> {
     let ranks = members(window, group)?;
     for &rank in &ranks {
         let nothing = Buffer::bytes(std::ptr::null_mut(), 0);
-        pt2pt::recv(hold, &window.comm, Plane::PointToPoint, nothing, rank as i32, POSTED)?;
+        pt2pt::recv(hold, &window.comm, Plane::Collective, nothing, rank as i32, POSTED)?;
     }
     let mut epochs = window.change();
     epochs.fenced = false;
@@ -196,9 +206,9 @@ pub fn complete(hold: &mut Hold, window: &Window) -> Result<()> {
         fail!(RmaSync, "MPI_Win_start has not been called");
     };
     memory_fence(Ordering::SeqCst);
-    ranks
-        .into_iter()
-        .try_for_each(|rank| tell(hold, window, rank, COMPLETE))
+    // Those behind a dead one shall hear of it, too.
+    let told = ranks.into_iter().map(|rank| tell(hold, window, rank, COMPLETE));
+    told.fold(Ok(()), Result::and)
 }
 
 /// Waits, or for `wait` false only looks, whether all accesses to this process are over. MPI-4.1 §12.5.2.
@@ -221,10 +231,8 @@ pub fn end_exposure(hold: &mut Hold, window: &Window, wait: bool) -> Result<bool
         }
     }
     window.change().posted = None;
-    for end in ends {
-        pt2pt::finish(hold, end)?;
-    }
-    Ok(true)
+    let ended = ends.into_iter().map(|end| pt2pt::finish(hold, end).map(drop));
+    ended.fold(Ok(()), Result::and).map(|()| true)
 }
 
 /// Locks member `rank`. MPI-4.1 §12.5.3.
@@ -416,7 +424,7 @@ pub(super) fn updating<R>(window: &Window, rank: u32, body: impl FnOnce() -> R) 
 /// Sends member `rank` a word without content.
 fn tell(hold: &mut Hold, window: &Window, rank: u32, tag: i32) -> Result<()> {
     let nothing = Buffer::bytes(std::ptr::null_mut(), 0);
-    let plane = Plane::PointToPoint;
+    let plane = Plane::Collective;
     pt2pt::send(hold, &window.comm, plane, nothing, rank, tag, Mode::Standard)
 }
 
