@@ -5,13 +5,14 @@
 #![allow(unsafe_code)]
 
 use super::memory::{self, Mapping};
-use super::pages::PAGE;
+use super::pages::HUGE;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug)]
@@ -32,19 +33,45 @@ pub struct File {
     file: fs::File,
     /// Whether the kernel lets it be mapped for writing, as far as that depends on how it was opened.
     mappable: bool,
+    /// What was mapped last, while nobody uses it.
+    kept: Mutex<Option<Mapped>>,
 }
 
-/// Part of a file as memory, for writing.
+/// Part of a file as memory.
 #[derive(Debug)]
-pub struct Window {
+struct Mapped {
     mapping: Mapping,
+    /// Offset in the file of its first byte.
     start: u64,
 }
 
-impl Window {
+impl Mapped {
+    fn has(&self, range: &Range<u64>) -> bool {
+        self.start <= range.start && range.end <= self.start + self.mapping.len() as u64
+    }
+}
+
+/// Part of a file as memory, for writing. It stays mapped after this is dropped, since the next one is often near.
+#[derive(Debug)]
+pub struct Window<'a> {
+    file: &'a File,
+    /// Only `drop` takes it.
+    mapped: Option<Mapped>,
+}
+
+impl Window<'_> {
     /// Where byte 0 of the file would lie: add an offset within the window.
     pub fn origin(&self) -> *mut u8 {
-        self.mapping.base().wrapping_sub(self.start as usize)
+        let base = |mapped: &Mapped| mapped.mapping.base().wrapping_sub(mapped.start as usize);
+        self.mapped.as_ref().map_or(std::ptr::null_mut(), base)
+    }
+}
+
+impl Drop for Window<'_> {
+    fn drop(&mut self) {
+        let before = std::mem::replace(&mut *self.file.kept(), self.mapped.take());
+        // Another thread's, by now.
+        drop(before);
     }
 }
 
@@ -67,21 +94,16 @@ impl File {
                 .mode(how.create.unwrap_or(0))
                 .open(path)
         };
-        if how.read || !how.write {
-            let file = open(true)?;
-            return Ok(File {
-                file,
-                mappable: how.write,
-            });
-        }
-        match open(true) {
-            Ok(file) => Ok(File { file, mappable: true }),
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                let file = open(false)?;
-                Ok(File { file, mappable: false })
-            }
-            Err(error) => Err(error),
-        }
+        let (file, mappable) = match open(true) {
+            Ok(file) => (file, how.write),
+            Err(error) if !how.read && error.kind() == ErrorKind::PermissionDenied => (open(false)?, false),
+            Err(error) => return Err(error),
+        };
+        Ok(File {
+            file,
+            mappable,
+            kept: Mutex::default(),
+        })
     }
 
     /// Reads `len` bytes from `offset` on; fewer only at the end of the file.
@@ -144,15 +166,36 @@ impl File {
 
     /// `range`, which must lie within the file, as memory; `None` where the kernel does not map it, or has no room for what
     /// would be written there.
-    pub fn window(&self, range: Range<u64>) -> Option<Window> {
+    pub fn window(&self, range: Range<u64>) -> Option<Window<'_>> {
         if !self.mappable {
             return None;
         }
-        let start = range.start / PAGE as u64 * PAGE as u64;
-        let len = usize::try_from(range.end - start).ok()?;
-        let mapping = Mapping::part(self.file.as_fd(), usize::try_from(start).ok()?, len).ok()?;
+        let kept = self.kept().take().filter(|kept| kept.has(&range));
+        let mapped = kept.or_else(|| self.map(&range))?;
+        let at = mapped
+            .mapping
+            .base()
+            .wrapping_add((range.start - mapped.start) as usize);
         // Touching a page that the file has no room for would be a signal; making the pages is an error then.
-        memory::make(mapping.base(), len).then_some(Window { mapping, start })
+        memory::make(at, (range.end - range.start) as usize).then_some(Window {
+            file: self,
+            mapped: Some(mapped),
+        })
+    }
+
+    /// Maps `range` and what lies around it, whole huge pages: whoever writes there next finds it mapped, and where the kernel
+    /// has such pages of the file, each is made at once.
+    fn map(&self, range: &Range<u64>) -> Option<Mapped> {
+        let start = usize::try_from(range.start).ok()? / HUGE * HUGE;
+        let end = usize::try_from(range.end).ok()?.checked_next_multiple_of(HUGE)?;
+        let mapping = Mapping::part(self.file.as_fd(), start, end - start).ok()?;
+        let start = start as u64;
+        Some(Mapped { mapping, start })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<Mapped>> {
+        // A thread that panicked left it whole: it only moves it in and out.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until no other process has a lock that stands against this one.
@@ -265,6 +308,38 @@ mod tests {
         file.allocate(100).unwrap();
         assert_eq!(file.size().unwrap(), 5002);
         assert!(file.set_size(u64::MAX).is_err());
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_was_mapped_last_stays_mapped_and_is_seen_by_all() {
+        let (path, file) = scratch("kept");
+        let mut got = [0u8; 3];
+        // SAFETY: the bytes are ours, and the windows have those that are written.
+        unsafe {
+            file.write_at([0; 9].as_ptr(), 9, 3 * HUGE as u64).unwrap();
+            let Some(window) = file.window(100..3 * HUGE as u64) else {
+                return;
+            };
+            let first = window.origin();
+            first.wrapping_add(100).write(b'a');
+            drop(window);
+            let window = file.window(5000..6000).unwrap();
+            assert_eq!(window.origin(), first);
+            // Two at a time do not share one.
+            let other = file.window(101..102).unwrap();
+            other.origin().wrapping_add(101).write(b'b');
+            window.origin().wrapping_add(102).write(b'c');
+            drop((window, other));
+            // Of a file that has become shorter nothing can be written, though it is mapped.
+            assert_eq!(file.read_at(got.as_mut_ptr(), 3, 100).unwrap(), 3);
+            file.set_size(50).unwrap();
+            assert!(file.window(5000..6000).is_none());
+            file.set_size(6000).unwrap();
+            let window = file.window(5000..6000).unwrap();
+            assert_eq!(window.origin().wrapping_add(5999).read(), 0);
+        }
+        assert_eq!(&got, b"abc");
         std::fs::remove_file(path).unwrap();
     }
 

@@ -23,6 +23,8 @@ use std::rc::Rc;
 const WINDOW: u64 = 4 << 20;
 /// Bytes of data that are packed or unpacked at a time where memory has gaps.
 const ROW: usize = 1 << 20;
+/// Up to so many stretches are written by a call each: mapping the file and making a page of it takes as long.
+const CALLS: u64 = 4;
 
 /// How gaps are dealt with.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +157,7 @@ impl Seen<'_> {
         if window.stretches == 1 {
             return put(0, window.len, window.start);
         }
-        if self.gaps.mapped {
+        if self.gaps.mapped && window.stretches > CALLS {
             // Its last byte goes ahead, so that the file is as long as the window.
             put(window.len - 1, 1, window.end - 1)?;
             if let Some(mapped) = self.file.window(window.start..window.end) {
@@ -413,6 +415,26 @@ mod tests {
             i => (i / 2 * 5) as u8,
         };
         assert!((0..memory.len()).all(|i| memory[i] == right(i)));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn few_stretches_are_not_worth_a_mapping() {
+        let (path, file) = scratch("few");
+        let is_mapped = || {
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            maps.contains(path.to_str().unwrap())
+        };
+        let vector = Rc::new(Datatype::hvector(100, 8, 24, &basic("MPI_BYTE")).unwrap());
+        let view = View::new(0, basic("MPI_BYTE"), vector, Representation::Native, true).unwrap();
+        for (stretches, mapped) in [(CALLS, false), (CALLS + 1, true)] {
+            let mut bytes = vec![stretches as u8; 8 * stretches as usize];
+            seen(&file, &view, 2048).write(0, &data(&mut bytes)).unwrap();
+            assert_eq!(is_mapped(), mapped);
+            let mut got = vec![0; bytes.len()];
+            assert_eq!(seen(&file, &view, 2048).read(0, &data(&mut got)).unwrap(), got.len());
+            assert_eq!(got, bytes);
+        }
         std::fs::remove_file(path).unwrap();
     }
 
