@@ -484,19 +484,6 @@ mod tests {
 
     #[test]
     fn many_blocks_of_several_lengths_are_cut_into_equal_ones() {
-        // One to four units each.
-        let list = |count: usize, unit: usize| {
-            let places = (0..count).map(move |i| (i as isize * 100, (1 + i % 4) * unit));
-            (Layout::of_blocks(places.clone()), places)
-        };
-        let bytes = |places: &mut dyn FnMut(&mut dyn FnMut(isize, usize) -> bool)| {
-            let mut all = Vec::new();
-            places(&mut |offset, len| {
-                all.extend(offset..offset + len as isize);
-                true
-            });
-            all
-        };
         for (count, unit, cut) in [
             (400, 8, true),
             (400, 1, true),
@@ -504,16 +491,17 @@ mod tests {
             (FLAT, 8, false),
             (400, 3, false),
         ] {
-            let (layout, places) = list(count, unit);
+            // One to four units each.
+            let blocks = (0..count).map(|i| (i as isize * 1000, (1 + i % 4) * unit));
+            let layout = Layout::of_blocks(blocks.clone());
             let is_cut = matches!(layout.shape, Shape::Scatter { len, .. } if len == unit);
             assert_eq!(is_cut, cut, "{count} blocks of {unit}");
-            let seen = bytes(&mut |visit| {
-                layout.blocks(0, visit);
+            let mut bytes = blocks.flat_map(|(offset, len)| offset..offset + len as isize);
+            layout.blocks(0, &mut |offset, len| {
+                assert!((offset..offset + len as isize).eq(bytes.by_ref().take(len)));
+                true
             });
-            let expected = bytes(&mut |visit| {
-                places.clone().all(|(offset, len)| visit(offset, len));
-            });
-            assert_eq!(seen, expected);
+            assert_eq!(bytes.next(), None);
         }
         // Units that would be many more than the blocks.
         let long = Layout::of_blocks((0..400).map(|i| (i * 100, 8 + 8 * (i as usize % 7))));
