@@ -148,7 +148,7 @@ fn flush(name: &'static str, rank: Option<c_int>, win: MPI_Win) -> c_int {
             None => None,
         };
         window.epochs.borrow().check_locked(rank)?;
-        epoch::flush(hold)
+        epoch::flush(hold, window, rank)
     })
 }
 
@@ -197,5 +197,5 @@ pub unsafe extern "C" fn MPI_Win_flush_local_all(win: MPI_Win) -> c_int {
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Win_sync(win: MPI_Win) -> c_int {
-    on_win("MPI_Win_sync", win, |hold, _| epoch::flush(hold))
+    on_win("MPI_Win_sync", win, |hold, _| epoch::sync(hold))
 }

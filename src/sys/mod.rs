@@ -11,6 +11,7 @@ pub mod file;
 pub mod fork;
 pub mod futex;
 pub mod gate;
+pub mod gather;
 pub mod growing;
 pub mod heap;
 pub mod hog;

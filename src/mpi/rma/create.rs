@@ -2,7 +2,7 @@
 
 use super::epoch::Epochs;
 use super::short::Near;
-use super::{Flavor, MAILBOXES, Part, Place, Values, Window};
+use super::{Flavor, MAILBOXES, Part, Place, Values, Window, later};
 use crate::fail;
 use crate::mpi::attr::Attributes;
 use crate::mpi::coll::{allgather_bytes, barrier, bcast_bytes};
@@ -155,6 +155,7 @@ fn finish(
             .map(|offset| view(&segment, first, offset, parts.len() * MAILBOXES * size_of::<Mailbox>()))
             .transpose()?,
         habits: RefCell::default(),
+        later: RefCell::default(),
         zone: claims.0.clone(),
         mapped: RefCell::new(vec![None; parts.len()]),
         serving: RefCell::default(),
@@ -201,13 +202,14 @@ pub fn forget(state: &mut State, key: u32) {
 /// Waits until all members have called it and gives the window's memory back. Collective.
 ///
 /// # Errors
-/// `RmaSync`: an access or exposure is still open.
+/// `RmaSync`: an access or exposure is still open; those of what was kept.
 pub fn free(hold: &mut Hold, window: &Window) -> Result<()> {
     window.epochs.borrow().check_idle()?;
+    let outcome = later::end(hold, window, None);
     window.is_leaving.set(true);
     barrier(hold, &window.comm)?;
     Claims(window.zone.clone()).give_back(hold);
-    Ok(())
+    outcome
 }
 
 /// What a process has taken of its own zone.

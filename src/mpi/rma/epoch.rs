@@ -1,7 +1,7 @@
 //! Synchronization (MPI-4.1 §12.5): which accesses are open, and waiting for others.
 
 use super::short::Near;
-use super::{Flavor, Window, wake};
+use super::{Flavor, Window, later, wake};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll;
@@ -143,12 +143,13 @@ pub fn access(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
 /// `RmaSync`: another kind of access is open.
 pub fn fence(hold: &mut Hold, window: &Window, last: bool) -> Result<()> {
     window.epochs.borrow().check_exposure(Epochs::check_unfenced)?;
+    let outcome = later::end(hold, window, None);
     memory_fence(Ordering::SeqCst);
     coll::barrier(hold, &window.comm)?;
     let mut epochs = window.change();
     epochs.fenced = !last;
     epochs.used.set(false);
-    Ok(())
+    outcome
 }
 
 /// Exposes this process's memory to the members in `group`. MPI-4.1 §12.5.2.
@@ -205,10 +206,12 @@ pub fn complete(hold: &mut Hold, window: &Window) -> Result<()> {
     let Some(ranks) = window.change().started.take() else {
         fail!(RmaSync, "MPI_Win_start has not been called");
     };
+    let outcome = later::end(hold, window, None);
     memory_fence(Ordering::SeqCst);
     // Those behind a dead one shall hear of it, too.
     let told = ranks.into_iter().map(|rank| tell(hold, window, rank, COMPLETE));
-    told.fold(Ok(()), Result::and)
+    told.fold(Ok(()), Result::and)?;
+    outcome
 }
 
 /// Waits, or for `wait` false only looks, whether all accesses to this process are over. MPI-4.1 §12.5.2.
@@ -299,8 +302,9 @@ pub fn unlock(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
     let Some(exclusive) = window.change().locked.remove(&rank) else {
         fail!(RmaSync, "rank {rank} is not locked");
     };
+    let outcome = later::end(hold, window, Some(rank));
     release(hold, window, rank, exclusive);
-    Ok(())
+    outcome
 }
 
 /// Locks all members, shared. MPI-4.1 §12.5.3. Where members are reached by calls of MPI only, each is locked by the first
@@ -333,9 +337,10 @@ pub fn unlock_all(hold: &mut Hold, window: &Window) -> Result<()> {
         }
         std::mem::take(&mut epochs.locked)
     };
+    let outcome = later::end(hold, window, None);
     memory_fence(Ordering::SeqCst);
     locked.into_keys().for_each(|rank| release(hold, window, rank, false));
-    Ok(())
+    outcome
 }
 
 /// Whether member `rank` is locked and its memory is mapped here: all accesses are over and, from now on, seen. Nobody is served.
@@ -354,11 +359,21 @@ pub fn flush_near(state: &State, window: &Window, rank: i32) -> bool {
     true
 }
 
+/// Ends all accesses to member `rank`, or to all, and lets others be served. MPI-4.1 §12.5.4.
+///
+/// # Errors
+/// Those of what was kept; a peer that left the protocol.
+pub fn flush(hold: &mut Hold, window: &Window, rank: Option<u32>) -> Result<()> {
+    let outcome = later::end(hold, window, rank);
+    sync(hold)?;
+    outcome
+}
+
 /// Makes what was accessed so far seen, and lets others be served. MPI-4.1 §12.5.4.
 ///
 /// # Errors
 /// A peer that left the protocol.
-pub fn flush(hold: &mut Hold) -> Result<()> {
+pub fn sync(hold: &mut Hold) -> Result<()> {
     memory_fence(Ordering::SeqCst);
     hold.progress(None)?;
     Ok(())

@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 use super::Window;
+use super::listed::{self, LISTED};
 use super::serve::{READ, WRITE, exposed};
 use super::short::{Here, in_place};
 use super::update::{Change, Run, comparable};
@@ -31,10 +32,10 @@ use std::ops::Range;
 /// the old is wanted.
 const HALF: u64 = 0xffff;
 const BASIC: u32 = 16;
-const WANTED: u64 = 1 << 32;
+pub(super) const WANTED: u64 = 1 << 32;
 
 /// Looks at a mailbox before the question there is taken back: a microsecond or two.
-const LOOKS: u32 = 64;
+pub(super) const LOOKS: u32 = 64;
 /// Uses of a way before it counts as known, and of the better one between two of the other, at first and at most.
 const KNOWN: u8 = 3;
 const FIRST: u16 = 32;
@@ -42,9 +43,9 @@ const MOST: u16 = 1024;
 /// Classes of length: up to 64 bytes, 256, and so on.
 const CLASSES: usize = 8;
 
-/// What accesses to one member have taken, transfers and updates, by length.
+/// What accesses to one member have taken, by length: transfers and updates, of bytes in a row and of lists.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Habits([[Habit; CLASSES]; 2]);
+pub struct Habits([[Habit; CLASSES]; 4]);
 
 /// What accesses of a class have taken by either way.
 #[derive(Clone, Copy, Debug, Default)]
@@ -110,12 +111,12 @@ impl Habit {
 type Left = Vec<Range<usize>>;
 
 /// Accesses `len` bytes of member `rank` by `ask`, which may find that the member does not answer, or by `other`, and what is left in that
-/// case by `other` as well; whether all was by `ask`.
-fn quicker(
+/// case by `other` as well; whether all was by `ask`. What either takes is known by kind and cost, in bytes.
+pub(super) fn quicker(
     hold: &mut Hold,
     window: &Window,
     rank: u32,
-    (updates, len): (bool, usize),
+    (kind, len, cost): (usize, usize, usize),
     ask: impl FnOnce(&mut Hold, &[Mailbox]) -> Result<Left>,
     mut other: impl FnMut(&mut Hold, Range<usize>) -> Result<()>,
 ) -> Result<bool> {
@@ -123,8 +124,8 @@ fn quicker(
     let Some(mailboxes) = window.mailboxes(rank).filter(|_| len <= most && !is_crowded(hold)) else {
         return other(hold, 0..len).map(|()| false);
     };
-    let class = (len.max(64) - 1).ilog2() as usize / 2 - 2;
-    let (kind, class) = (usize::from(updates), class.min(CLASSES - 1));
+    let class = (cost.max(64) - 1).ilog2() as usize / 2 - 2;
+    let class = class.min(CLASSES - 1);
     let (way, timed, rouses) = {
         let mut habits = window.habits.borrow_mut();
         let habit = &mut habits.entry(rank).or_default().0[kind][class];
@@ -152,7 +153,7 @@ fn quicker(
 
 /// Asks for `len` bytes in pieces of `most`: while the member has one, this process has the next one. `begin` writes a question, if it gets
 /// the mailbox soon; `end` waits for the answer, and says whether the member has done it.
-fn in_pieces<S, M>(
+pub(super) fn in_pieces<S, M>(
     state: &mut S,
     mailboxes: &[M],
     (len, most): (usize, usize),
@@ -199,7 +200,10 @@ pub(super) unsafe fn transfer(
     mut other: impl FnMut(&mut Hold) -> Result<()>,
 ) -> Result<bool> {
     let begin = |hold: &mut Hold, mailbox: &Mailbox, piece: Range<usize>| {
-        let Some(bytes) = mailbox.bytes(piece.len()).filter(|_| soon(hold, || mailbox.take())) else {
+        let Some(bytes) = mailbox
+            .bytes(piece.len())
+            .filter(|_| soon(hold, LOOKS, || mailbox.take()))
+        else {
             return false;
         };
         if direction == Direction::Write {
@@ -211,7 +215,7 @@ pub(super) unsafe fn transfer(
         true
     };
     let end = |hold: &mut Hold, mailbox: &Mailbox, piece: Range<usize>| {
-        if !answered(hold, window, rank, mailbox)? {
+        if !answered(hold, window, (rank, LOOKS), mailbox)? {
             return Ok(false);
         }
         if direction == Direction::Read
@@ -227,7 +231,7 @@ pub(super) unsafe fn transfer(
         let left = in_pieces(hold, mailboxes, (len, FAR), begin, end)?;
         Ok(left.first().map(|_| 0..len).into_iter().collect())
     };
-    quicker(hold, window, rank, (false, len), ask, |hold, _| other(hold))
+    quicker(hold, window, rank, (0, len, len), ask, |hold, _| other(hold))
 }
 
 /// Changes the elements of `run` in the memory of member `rank` by those `here`, by the member, or by `other`, which is told the bytes
@@ -247,12 +251,11 @@ pub(super) unsafe fn update(
     other: impl FnMut(&mut Hold, Range<usize>) -> Result<()>,
 ) -> Result<bool> {
     let len = run.count * basic.size;
-    let number = index(basic.handle).unwrap_or_default() as u64;
     let wanted = if here.result.is_null() { 0 } else { WANTED };
     let operands = [here.origin, here.compare];
     let begin = |hold: &mut Hold, mailbox: &Mailbox, piece: Range<usize>| {
         let room = room(what, wanted > 0, piece.len()).and_then(|room| mailbox.bytes(room));
-        let Some(mut at) = room.filter(|_| soon(hold, || mailbox.take())) else {
+        let Some(mut at) = room.filter(|_| soon(hold, LOOKS, || mailbox.take())) else {
             return false;
         };
         for operand in operands.into_iter().take(what.operands()) {
@@ -262,11 +265,11 @@ pub(super) unsafe fn update(
         }
         let address = run.address.wrapping_add(piece.start as u64);
         let count = piece.len() / basic.size;
-        mailbox.ask([what.word() | number << BASIC | wanted, address, count as u64]);
+        mailbox.ask([word(what, basic) | wanted, address, count as u64]);
         true
     };
     let end = |hold: &mut Hold, mailbox: &Mailbox, piece: Range<usize>| {
-        if !answered(hold, window, rank, mailbox)? {
+        if !answered(hold, window, (rank, LOOKS), mailbox)? {
             return Ok(false);
         }
         let room = room(what, wanted > 0, piece.len()).and_then(|room| mailbox.bytes(room));
@@ -281,7 +284,12 @@ pub(super) unsafe fn update(
     let rows = what.operands() + usize::from(wanted > 0);
     let most = FAR / rows.max(1) / basic.size * basic.size;
     let ask = |hold: &mut Hold, mailboxes: &[Mailbox]| in_pieces(hold, mailboxes, (len, most), begin, end);
-    quicker(hold, window, rank, (true, len), ask, other)
+    quicker(hold, window, rank, (1, len, len), ask, other)
+}
+
+/// A question's first word for a change.
+pub(super) fn word(what: Change, basic: &Basic) -> u64 {
+    what.word() | (index(basic.handle).unwrap_or_default() as u64) << BASIC
 }
 
 /// Bytes that go with a change of `len` bytes and its answer.
@@ -289,9 +297,9 @@ fn room(what: Change, wanted: bool, len: usize) -> Option<usize> {
     len.checked_mul(what.operands() + usize::from(wanted))
 }
 
-/// Whether `done` holds soon; others are served meanwhile.
-fn soon(state: &State, done: impl Fn() -> bool) -> bool {
-    (0..LOOKS).any(|_| {
+/// Whether `done` holds within so many looks; others are served meanwhile.
+pub(super) fn soon(state: &State, looks: u32, done: impl Fn() -> bool) -> bool {
+    (0..looks).any(|_| {
         done() || {
             look(state);
             std::hint::spin_loop();
@@ -300,10 +308,10 @@ fn soon(state: &State, done: impl Fn() -> bool) -> bool {
     })
 }
 
-/// Waits for an answer; false if there is none soon, or the member refuses: then the mailbox is left.
-fn answered(hold: &mut Hold, window: &Window, rank: u32, mailbox: &Mailbox) -> Result<bool> {
+/// Waits for an answer; false if there is none within so many looks, or the member refuses: then the mailbox is left.
+pub(super) fn answered(hold: &mut Hold, window: &Window, (rank, looks): (u32, u32), mailbox: &Mailbox) -> Result<bool> {
     let is_there = || mailbox.answer_is().is_some();
-    if !soon(hold, is_there) {
+    if !soon(hold, looks, is_there) {
         if mailbox.take_back() {
             hold.engine.channel.wake(window.comm.group.world(rank)); // for the next time
             return Ok(false);
@@ -343,9 +351,14 @@ fn serve(window: &Window, mailbox: &Mailbox) -> bool {
 
 /// Does what is asked; `None` if the window has no such memory or the question makes no sense.
 fn act(window: &Window, mailbox: &Mailbox, [what, address, count]: Question) -> Option<()> {
-    let (count, at) = (usize::try_from(count).ok()?, address as usize as *mut u8);
     let kind = what & HALF;
+    let (listed, wanted) = (what & LISTED != 0, what & WANTED != 0);
     if kind == READ || kind == WRITE {
+        if listed {
+            listed::listed(window, mailbox, (address, count), (1, 1))?.copy(kind == READ);
+            return Some(());
+        }
+        let (count, at) = (usize::try_from(count).ok()?, address as usize as *mut u8);
         let bytes = mailbox.bytes(count).filter(|_| exposed(window, address, count))?;
         // SAFETY: the program exposes so many bytes there; the mailbox, which is claimed, has as many.
         unsafe {
@@ -358,15 +371,26 @@ fn act(window: &Window, mailbox: &Mailbox, [what, address, count]: Question) -> 
     }
     let basic = BASICS.get((what >> BASIC & HALF) as usize)?;
     let change = Change::of_word(kind)?;
-    let (len, wanted) = (count.checked_mul(basic.size)?, what & WANTED != 0);
     let kernel = match change {
         Change::Combine(Builtin::NoOp) => None,
         Change::Combine(builtin) => Some(kernel::find(builtin, basic)?),
         Change::Swap if wanted && comparable(basic) => None,
         Change::Swap => return None,
     };
+    if !basic.is_contiguous() || basic.size == 0 {
+        return None;
+    }
+    if listed {
+        let rows = change.operands() + usize::from(wanted);
+        let listed = listed::listed(window, mailbox, (address, count), (rows, basic.size))?;
+        // SAFETY: the kernel is the one for the basic.
+        unsafe { listed.change(window, (change, kernel), wanted, basic.size) };
+        return Some(());
+    }
+    let (count, at) = (usize::try_from(count).ok()?, address as usize as *mut u8);
+    let len = count.checked_mul(basic.size)?;
     let bytes = mailbox.bytes(room(change, wanted, len)?)?;
-    if !basic.is_contiguous() || len == 0 || !exposed(window, address, len) {
+    if len == 0 || !exposed(window, address, len) {
         return None;
     }
     let result = match wanted {

@@ -10,16 +10,22 @@
 //! | [`transfer`] | put and get |
 //! | [`update`] | accumulates, which read, combine and write as one |
 //! | [`short`] | all three for a few elements in mapped memory, without allocations |
+//! | [`later`] | short puts and accumulates that are kept until several go at once |
+//! | [`mail`], [`listed`] | what a member that waits in MPI does for others, who ask it in its mailbox |
 //! | [`serve`] | what a member does for others whose memory it cannot be reached in |
 //!
 //! Memory that a window allocates lies in the ranks' zones and is mapped where it is accessed: a put is a copy. Memory
 //! that the program brought is accessed through the kernel (process_vm_writev); where the kernel refuses, its owner is
-//! asked in a message and answers from inside any MPI call. All of it is over when the call returns, but for a lock
-//! nobody waits for anybody; the target need not call MPI.
+//! asked in a message and answers from inside any MPI call. All of it is over when the call returns, but for what is
+//! kept for later; but for a lock nobody waits for anybody, and the target need not call MPI.
 #![allow(unsafe_code)]
 
+#[cfg(test)]
+mod apart;
 pub mod create;
 pub mod epoch;
+pub mod later;
+mod listed;
 pub mod mail;
 pub mod serve;
 pub mod short;
@@ -99,6 +105,8 @@ pub struct Window {
     mailboxes: Option<View>,
     /// What accesses to members that can be asked have taken.
     habits: RefCell<BTreeMap<u32, mail::Habits>>,
+    /// What is kept for members whose memory is not mapped here, until this process synchronizes.
+    later: RefCell<BTreeMap<u32, later::Later>>,
     /// Parts of this process's zone that go with the window.
     zone: Vec<(usize, usize)>,
     /// Other members' memory, as far as it has been mapped; what the program has brought of a home, which stays mapped, too.

@@ -100,11 +100,11 @@ impl Request {
     }
 
     /// To change the runs of `basic` elements.
-    pub(super) fn change(what: Change, basic: &Basic, runs: &[Run]) -> Request {
+    pub(super) fn change(what: Change, basic: &Basic, runs: impl Iterator<Item = Run>) -> Request {
         Request {
             kind: what.word(),
             basic: index(basic.handle).unwrap_or_default() as u64,
-            list: runs.iter().flat_map(|run| [run.address, run.count as u64]).collect(),
+            list: runs.flat_map(|run| [run.address, run.count as u64]).collect(),
         }
     }
 }
@@ -252,11 +252,11 @@ fn serve(window: &Window, head: &[u64], message: &[u8]) -> Option<Vec<u8>> {
     if given.len() != what.operands() * len {
         return None;
     }
-    let mut rows = Rows::new(len);
+    let mut rows = Rows::new(len, true);
     rows.fill(given, len);
     updating(window, window.comm.rank, || {
         // SAFETY: the runs lie in memory that the program exposes; the rows were made for their elements.
-        unsafe { apply(what, basic, &runs, &mut rows) };
+        unsafe { apply(what, basic, runs.iter().copied(), &mut rows) };
     });
     Some(rows.old()[..len].to_vec())
 }

@@ -41,6 +41,18 @@ pub struct Here {
     pub result: *mut u8,
 }
 
+impl Here {
+    /// The elements that follow `len` bytes.
+    pub(super) fn skip(self, len: usize) -> Here {
+        let result = if self.result.is_null() { 0 } else { len };
+        Here {
+            origin: self.origin.wrapping_add(len),
+            compare: self.compare.wrapping_add(len),
+            result: self.result.wrapping_add(result),
+        }
+    }
+}
+
 impl There {
     /// Bytes of data; `None` for a datatype that is not predefined or whose elements have gaps.
     fn len(&self) -> Option<usize> {
@@ -268,26 +280,10 @@ pub(super) unsafe fn in_place(
     (size, count): (usize, usize),
 ) {
     let turn = |start: usize, count: usize| {
-        let (skipped, len) = (start * size, count * size);
-        let at = at.wrapping_add(skipped);
-        let body = || {
-            // SAFETY: the caller's promise.
-            unsafe {
-                if !here.result.is_null() {
-                    copy::bytes(at, here.result.wrapping_add(skipped), len);
-                }
-                match (what, kernel) {
-                    (Change::Combine(_), Some(kernel)) => kernel(here.origin.wrapping_add(skipped), at, count),
-                    (Change::Combine(_), None) => {}
-                    (Change::Swap, _) => {
-                        let compare = std::slice::from_raw_parts(here.compare, len);
-                        if compare == std::slice::from_raw_parts(here.result, len) {
-                            copy::bytes(here.origin, at, len);
-                        }
-                    }
-                }
-            }
-        };
+        let skipped = start * size;
+        let here = here.skip(skipped);
+        // SAFETY: the caller's promise.
+        let body = || unsafe { change(at.wrapping_add(skipped), &here, (what, kernel), (size, count)) };
         updating(window, rank, body);
     };
     if count * size <= TURN {
@@ -296,5 +292,35 @@ pub(super) unsafe fn in_place(
     let step = (TURN / size).max(1);
     for start in (0..count).step_by(step) {
         turn(start, step.min(count - start));
+    }
+}
+
+/// Changes `count` elements of `size` bytes at `at`, by who has the turn.
+///
+/// # Safety
+/// As [`in_place`].
+#[inline(always)]
+pub(super) unsafe fn change(
+    at: *mut u8,
+    here: &Here,
+    (what, kernel): (Change, Option<Kernel>),
+    (size, count): (usize, usize),
+) {
+    let len = size * count;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !here.result.is_null() {
+            copy::bytes(at, here.result, len);
+        }
+        match (what, kernel) {
+            (Change::Combine(_), Some(kernel)) => kernel(here.origin, at, count),
+            (Change::Combine(_), None) => {}
+            (Change::Swap, _) => {
+                let compare = std::slice::from_raw_parts(here.compare, len);
+                if compare == std::slice::from_raw_parts(here.result, len) {
+                    copy::bytes(here.origin, at, len);
+                }
+            }
+        }
     }
 }

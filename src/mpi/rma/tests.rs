@@ -12,10 +12,10 @@ use crate::shm::segment::Segment;
 use crate::sys::cvar::Settings;
 use std::sync::Arc;
 
-const LONG: i32 = 0x4c00_0807;
+pub(super) const LONG: i32 = 0x4c00_0807;
 
 /// Runs `program` as each of `ranks` ranks that cannot reach each other through the kernel.
-fn job(ranks: u32, program: impl Fn(&mut Hold, &Rc<Comm>) + Sync) {
+pub(super) fn job(ranks: u32, program: impl Fn(&mut Hold, &Rc<Comm>) + Sync) {
     let segment = Arc::new(Segment::private(ranks, 2).unwrap());
     std::thread::scope(|scope| {
         for rank in 0..ranks {
@@ -33,7 +33,7 @@ fn job(ranks: u32, program: impl Fn(&mut Hold, &Rc<Comm>) + Sync) {
 }
 
 /// A window of `words`, in memory of the program or allocated.
-fn window(hold: &mut Hold, comm: &Rc<Comm>, flavor: Flavor, words: &mut [i64]) -> Rc<Window> {
+pub(super) fn window(hold: &mut Hold, comm: &Rc<Comm>, flavor: Flavor, words: &mut [i64]) -> Rc<Window> {
     let share = Share {
         flavor,
         base: words.as_mut_ptr().cast(),
@@ -46,7 +46,7 @@ fn window(hold: &mut Hold, comm: &Rc<Comm>, flavor: Flavor, words: &mut [i64]) -
     hold.windows.get(key).unwrap().clone()
 }
 
-fn end(hold: &mut Hold, window: Rc<Window>) {
+pub(super) fn end(hold: &mut Hold, window: Rc<Window>) {
     free(hold, &window).unwrap();
     let key = hold
         .windows
@@ -56,7 +56,7 @@ fn end(hold: &mut Hold, window: Rc<Window>) {
     forget(hold, key.unwrap());
 }
 
-fn target(rank: u32, disp: i64, count: usize) -> Target {
+pub(super) fn target(rank: u32, disp: i64, count: usize) -> Target {
     let datatype = Datatype::basic_at(basic::index(LONG).unwrap());
     Target {
         rank,
@@ -66,11 +66,11 @@ fn target(rank: u32, disp: i64, count: usize) -> Target {
     }
 }
 
-fn buffer(words: &mut [i64]) -> Buffer {
+pub(super) fn buffer(words: &mut [i64]) -> Buffer {
     Buffer::bytes(words.as_mut_ptr().cast(), size_of_val(words))
 }
 
-fn sum(hold: &Hold) -> Rc<super::super::op::Op> {
+pub(super) fn sum(hold: &Hold) -> Rc<super::super::op::Op> {
     let number = BUILTINS.iter().position(|builtin| builtin.name() == "MPI_SUM").unwrap();
     hold.ops.builtin(number as u32 + 1).unwrap().clone()
 }
@@ -162,7 +162,8 @@ fn an_owner_answers_only_for_what_it_exposes() {
             let refused = transfer::get(hold, &window, &buffer(&mut words), &target(other, disp, count));
             assert_eq!(refused.unwrap_err().class(), Class::RmaRange);
             let (op, origin) = (sum(hold), buffer(&mut words));
-            let refused = update::accumulate(hold, &window, &origin, None, &target(other, disp, count), &op);
+            let kept = update::accumulate(hold, &window, &origin, None, &target(other, disp, count), &op);
+            let refused = kept.and_then(|()| epoch::flush(hold, &window, Some(other)));
             assert_eq!(refused.unwrap_err().class(), Class::RmaRange);
         }
         epoch::unlock(hold, &window, other).unwrap();

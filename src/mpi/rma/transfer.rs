@@ -6,13 +6,17 @@
 #![allow(unsafe_code)]
 
 use super::epoch::access;
+use super::listed::{self, Stretch, Wish, part};
 use super::serve::{self, Request};
-use super::{Target, Way, Window, buffer_at, mail};
+use super::short::Here;
+use super::{Target, Way, Window, buffer_at, later, mail};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 use crate::sys::cma::{self, Direction};
+use crate::sys::gather;
+use std::ops::Range;
 
 /// Bytes copied at a time where they have to be spread out.
 const ROW: usize = 256 << 10;
@@ -52,13 +56,28 @@ fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, 
         }
         Way::Process(_, base) | Way::Served(base) => {
             let there = buffer_at(base as *mut u8, offset, target);
-            let other = |hold: &mut Hold| far(hold, window, way, origin, target, offset, direction);
             if origin.is_in_a_row() && there.is_in_a_row() {
-                let (there, here) = ((target.rank, there.address as u64), (origin.address, origin.len()));
+                let list = [(there.address as u64, there.len())];
+                let bytes = (list[0].0, origin.address.cast_const(), origin.len());
                 // SAFETY: the program owns the origin.
-                asked = unsafe { mail::transfer(hold, window, there, direction, here, other)? };
+                match direction {
+                    Direction::Write if unsafe { later::keeps(hold, window, target.rank, way, None, bytes)? } => {
+                        return Ok(());
+                    }
+                    Direction::Write => {}
+                    Direction::Read => later::settle(hold, window, target.rank)?,
+                }
+                // SAFETY: the program owns the origin.
+                asked = unsafe { reach(hold, window, (way, target.rank), &list, direction, origin.address)? };
             } else {
-                other(hold)?;
+                later::settle(hold, window, target.rank)?;
+                let first = base.wrapping_add_signed(offset as i64);
+                in_rows(origin, direction, |position, row, len| {
+                    let list = stretches(target, first, position, len);
+                    // SAFETY: `row` has `len` bytes of the origin or room for them.
+                    asked = unsafe { reach(hold, window, (way, target.rank), &list, direction, row)? };
+                    Ok(())
+                })?;
             }
         }
     }
@@ -69,40 +88,64 @@ fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, 
     Ok(())
 }
 
-/// Copies through the kernel, or by messages.
-fn far(
+/// Copies the bytes in `list` from or to `row`: by member `rank`, whose they are, through the kernel or by messages. Whether the member was
+/// asked in its mailbox and did all.
+///
+/// # Safety
+/// So many bytes are at `row`, for a read to write to.
+pub(super) unsafe fn reach(
     hold: &mut Hold,
     window: &Window,
-    way: Way,
-    origin: &Buffer,
-    target: &Target,
-    offset: isize,
+    (way, rank): (Way, u32),
+    list: &[Stretch],
     direction: Direction,
-) -> Result<()> {
-    match way {
-        Way::Here(_) => Ok(()),
-        Way::Process(pid, base) => in_rows(origin, direction, ROW, |position, row, len| {
-            let stretches = stretches(target, base.wrapping_add_signed(offset as i64), position, len);
-            // SAFETY: `row` has `len` bytes, as many as the stretches have together.
-            let outcome = unsafe { cma::transfer(pid, direction, row, &stretches) };
-            match outcome {
-                Ok(()) => Ok(()),
-                Err(error) => refused(target.rank, &error),
-            }
-        }),
-        Way::Served(base) => in_rows(origin, direction, serve::MOST, |position, row, len| {
-            let stretches = stretches(target, base.wrapping_add_signed(offset as i64), position, len);
-            // SAFETY: `row` has `len` bytes of the origin or room for them.
-            let row = unsafe { std::slice::from_raw_parts_mut(row, len) };
-            serve::ask(
-                hold,
-                window,
-                target.rank,
-                &Request::transfer(direction, &stretches),
-                row,
-            )
-        }),
+    row: *mut u8,
+) -> Result<bool> {
+    let other = |hold: &mut Hold, list: &[Stretch], row: *mut u8| match (way, direction) {
+        (Way::Here(_), _) => Ok(()),
+        // SAFETY: the caller's promise.
+        (Way::Process(pid, _), _) => unsafe {
+            let outcome = match direction {
+                Direction::Read => gather::read(pid, row, list),
+                Direction::Write => cma::transfer(pid, direction, row, list),
+            };
+            outcome.or_else(|error| refused(rank, &error))
+        },
+        (Way::Served(_), _) => {
+            let len: usize = list.iter().map(|stretch| stretch.1).sum();
+            (0..len).step_by(serve::MOST).try_for_each(|start| {
+                let bytes = start..len.min(start + serve::MOST);
+                let request = Request::transfer(direction, &part(list, bytes.clone()));
+                // SAFETY: the caller's promise.
+                let row = unsafe { std::slice::from_raw_parts_mut(row.wrapping_add(start), bytes.len()) };
+                serve::ask(hold, window, rank, &request, row)
+            })
+        }
+    };
+    if let [(there, len)] = *list {
+        // SAFETY: the caller's promise.
+        return unsafe {
+            mail::transfer(hold, window, (rank, there), direction, (row, len), |hold| {
+                other(hold, list, row)
+            })
+        };
     }
+    let reads = direction == Direction::Read;
+    let wish = Wish {
+        word: if reads { serve::READ } else { serve::WRITE },
+        operands: usize::from(!reads),
+        wanted: reads,
+        size: 1,
+    };
+    let here = Here {
+        origin: row,
+        compare: row,
+        result: row,
+    };
+    let rest =
+        |hold: &mut Hold, bytes: Range<usize>| other(hold, &part(list, bytes.clone()), row.wrapping_add(bytes.start));
+    // SAFETY: the caller's promise.
+    unsafe { listed::ask(hold, window, rank, list, (wish, &here), rest) }
 }
 
 /// Refuses transfers whose sides differ in length.
@@ -124,8 +167,8 @@ pub(super) fn refused<T>(rank: u32, error: &std::io::Error) -> Result<T> {
 }
 
 /// Where bytes `position .. position + len` of the target lie; `first` is its first element's address.
-pub(super) fn stretches(target: &Target, first: u64, position: usize, len: usize) -> Vec<(u64, usize)> {
-    let mut found: Vec<(u64, usize)> = Vec::new();
+pub(super) fn stretches(target: &Target, first: u64, position: usize, len: usize) -> Vec<Stretch> {
+    let mut found: Vec<Stretch> = Vec::new();
     target.datatype.segments(target.count, position, len, &mut |at, len| {
         let address = first.wrapping_add_signed(at as i64);
         match found.last_mut() {
@@ -156,18 +199,17 @@ pub(super) fn copy(from: &Buffer, to: &Buffer) {
     }
 }
 
-/// Calls `body(position, row, len)` for the bytes of `origin`, `most` at a time, with a row that holds them (for a
+/// Calls `body(position, row, len)` for the bytes of `origin`, [`ROW`] at a time, with a row that holds them (for a
 /// write) or takes them (for a read).
 fn in_rows(
     origin: &Buffer,
     direction: Direction,
-    most: usize,
     mut body: impl FnMut(usize, *mut u8, usize) -> Result<()>,
 ) -> Result<()> {
     let len = origin.len();
-    let mut scratch = vec![0u8; if origin.is_in_a_row() { 0 } else { most.min(len) }];
-    for position in (0..len).step_by(most) {
-        let len = most.min(len - position);
+    let mut scratch = vec![0u8; if origin.is_in_a_row() { 0 } else { ROW.min(len) }];
+    for position in (0..len).step_by(ROW) {
+        let len = ROW.min(len - position);
         if origin.is_in_a_row() {
             body(position, origin.address.wrapping_add(position), len)?;
             continue;

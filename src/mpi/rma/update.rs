@@ -7,10 +7,11 @@
 #![allow(unsafe_code)]
 
 use super::epoch::{access, updating};
+use super::listed::{self, Stretch, Wish, part};
 use super::serve::{self, Request};
-use super::short::Here;
+use super::short::{self, Here};
 use super::transfer::{refused, same_length, stretches};
-use super::{Target, Way, Window, buffer_at, mail};
+use super::{Target, Way, Window, buffer_at, later, mail};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::datatype::Datatype;
@@ -20,7 +21,7 @@ use crate::mpi::op::kernel::{self, Builtin, Kernel};
 use crate::mpi::op::{Function, Op};
 use crate::mpi::world::Hold;
 use crate::sys::cma::{self, Direction};
-use crate::sys::copy;
+use crate::sys::{copy, gather};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -150,6 +151,24 @@ fn change(hold: &mut Hold, window: &Window, all: &Operands, target: &Target, wha
     let first = base.wrapping_add_signed(offset as i64);
     let there = buffer_at(base as *mut u8, offset, target);
     let plain = all.basic.is_contiguous() && there.is_in_a_row() && !matches!(way, Way::Here(_));
+    if !matches!(way, Way::Here(_)) {
+        let kept = match all
+            .in_a_row()
+            .filter(|here| plain && here.result.is_null() && !here.origin.is_null())
+        {
+            Some(here) => {
+                let bytes = (there.address as u64, here.origin, target.len());
+                let kind = Some((what, all.basic));
+                // SAFETY: the program owns the origin, which has as many bytes as the target: the change has an operand, for without it
+                // there is a result.
+                unsafe { later::keeps(hold, window, target.rank, way, kind, bytes)? }
+            }
+            None => later::settle(hold, window, target.rank).map(|()| false)?,
+        };
+        if kept {
+            return Ok(());
+        }
+    }
     let asked = match all.in_a_row().filter(|_| plain) {
         Some(here) => {
             let run = Run {
@@ -181,63 +200,89 @@ fn in_turns(
     what: Change,
     elements: Range<usize>,
 ) -> Result<bool> {
-    let extent = all.basic.extent;
+    let Basic { size, extent, .. } = *all.basic;
     let step = (TURN / extent).max(1);
-    let mut rows = Rows::new(step.min(elements.len()) * extent);
+    let mut rows = Rows::new(step.min(elements.len()) * extent, all.result.is_some());
     let mut asked = false;
     for start in elements.clone().step_by(step) {
         let count = step.min(elements.end - start);
-        let runs = runs(target, all.basic, first, start, count);
+        let list = stretches(target, first, start * size, count * size);
         // SAFETY: the buffers have `count` elements from `start` on, and the rows room for them.
         unsafe {
             rows.load(0, all.first, all.basic, start, count);
             rows.load(1, all.second, all.basic, start, count);
         }
-        let here = Here {
-            origin: rows.row(0),
-            compare: rows.row(1),
-            result: if all.result.is_some() {
-                rows.row(2)
-            } else {
-                std::ptr::null_mut()
-            },
-        };
-        let mut other = |hold: &mut Hold| match way {
-            Way::Here(_) => {
-                // SAFETY: the runs lie in the window's memory, which is mapped here.
-                updating(window, target.rank, || unsafe {
-                    apply(what, all.basic, &runs, &mut rows)
-                });
-                Ok(())
-            }
-            Way::Process(pid, _) => {
-                let outcome = updating(window, target.rank, || through(pid, what, all.basic, &runs, &mut rows));
-                outcome.or_else(|error| refused(target.rank, &error))
-            }
-            Way::Served(_) => {
-                let request = Request::change(what, all.basic, &runs);
-                let operands = rows.operands(what, count * extent);
-                let old = serve::ask_update(hold, window, target.rank, &request, &operands)?;
-                rows.old()
-                    .get_mut(..old.len())
-                    .unwrap_or_default()
-                    .copy_from_slice(&old);
-                Ok(())
-            }
-        };
-        let change = (what, all.basic);
-        asked = match (way, &runs[..]) {
-            (Way::Process(..) | Way::Served(_), [run]) if may_ask && all.basic.is_contiguous() => {
-                // A turn is one piece (`TURN` of operands and as much of what was there fill a mailbox), so all of it is left or nothing.
-                // SAFETY: the rows hold as many elements as the run, which is not here.
-                unsafe { mail::update(hold, window, (target.rank, run), change, &here, |hold, _| other(hold))? }
-            }
-            _ => other(hold).map(|()| false)?,
-        };
+        asked = turn(
+            hold,
+            window,
+            target.rank,
+            (way, may_ask),
+            (what, all.basic),
+            &list,
+            &mut rows,
+        )?;
         // SAFETY: as for loading.
         unsafe { rows.store(all.result, all.basic, start, count) };
     }
     Ok(asked)
+}
+
+/// Changes the elements that `list` has the bytes of, in member `rank`'s memory, by those in `rows`, in a turn, or where the member is asked
+/// in a few; whether it did all.
+pub(super) fn turn(
+    hold: &mut Hold,
+    window: &Window,
+    rank: u32,
+    (way, may_ask): (Way, bool),
+    (what, basic): (Change, &'static Basic),
+    list: &[Stretch],
+    rows: &mut Rows,
+) -> Result<bool> {
+    let len = list.iter().map(|stretch| stretch.1).sum();
+    let here = rows.here();
+    if let Way::Here(_) = way {
+        // SAFETY: the runs lie in the window's memory, which is mapped here.
+        updating(window, rank, || unsafe { apply(what, basic, runs(list, basic), rows) });
+        return Ok(false);
+    }
+    let mut other = |hold: &mut Hold, bytes: Range<usize>| {
+        let list = part(list, bytes.clone());
+        let at = bytes.start / basic.size * basic.extent;
+        match way {
+            Way::Here(_) => Ok(()),
+            Way::Process(pid, _) => {
+                let outcome = updating(window, rank, || through(pid, what, basic, &list, rows, at));
+                outcome.or_else(|error| refused(rank, &error))
+            }
+            Way::Served(_) => {
+                let request = Request::change(what, basic, runs(&list, basic));
+                let operands = rows.operands(what, at..at + bytes.len() / basic.size * basic.extent);
+                let old = serve::ask_update(hold, window, rank, &request, &operands)?;
+                if rows.wanted {
+                    rows.old()[at..at + old.len()].copy_from_slice(&old);
+                }
+                Ok(())
+            }
+        }
+    };
+    if !may_ask || !basic.is_contiguous() {
+        return other(hold, 0..len).map(|()| false);
+    }
+    // SAFETY: the rows hold as many elements as the list, which are not here.
+    unsafe {
+        if let [(address, _)] = *list {
+            let count = len / basic.size;
+            let run = Run { address, count };
+            return mail::update(hold, window, (rank, &run), (what, basic), &here, other);
+        }
+        let wish = Wish {
+            word: mail::word(what, basic),
+            operands: what.operands(),
+            wanted: !here.result.is_null(),
+            size: basic.size,
+        };
+        listed::ask(hold, window, rank, list, (wish, &here), other)
+    }
 }
 
 /// The one predefined datatype that the target is made of.
@@ -255,38 +300,49 @@ fn kernel_for(builtin: Builtin, basic: &Basic) -> Result<Kernel> {
     }
 }
 
-/// Elements `start .. start + count` of the target, whose first element of its datatype lies at `first`.
-fn runs(target: &Target, basic: &Basic, first: u64, start: usize, count: usize) -> Vec<Run> {
-    if basic.is_contiguous() {
-        let found = stretches(target, first, start * basic.size, count * basic.size);
-        let run = |(address, len): (u64, usize)| Run {
-            address,
-            count: len / basic.size,
-        };
-        return found.into_iter().map(run).collect();
-    }
-    // Elements with gaps inside, one by one.
-    (start..start + count)
-        .filter_map(|index| {
-            let found = stretches(target, first, index * basic.size, basic.size);
-            found.first().map(|&(address, _)| Run { address, count: 1 })
-        })
-        .collect()
+/// The elements that `list` has the bytes of: in rows, or one by one if they have gaps inside.
+fn runs(list: &[Stretch], basic: &Basic) -> impl Iterator<Item = Run> {
+    let (size, one_by_one) = (basic.size, !basic.is_contiguous());
+    // Where the first element begins: a stretch may begin with the rest of one before.
+    let starts = list.iter().scan(0, move |start, &(address, len)| {
+        let step = if one_by_one { size } else { len.max(1) };
+        let begin = std::mem::take(start);
+        *start = (begin + (len - begin.min(len)).next_multiple_of(step)).saturating_sub(len);
+        Some((begin..len).step_by(step).map(move |at| Run {
+            address: address.wrapping_add(at as u64),
+            count: if one_by_one { 1 } else { len / size },
+        }))
+    });
+    starts.flatten()
 }
 
 /// Rows of whole elements, gaps included: two operands, and what was in the target before.
 pub(super) struct Rows {
     memory: Vec<u128>,
     len: usize,
+    wanted: bool,
 }
 
 impl Rows {
-    /// Rows of `len` bytes.
-    pub(super) fn new(len: usize) -> Rows {
+    /// Rows of `len` bytes, for one operand alone unless what was there is `wanted`.
+    pub(super) fn new(len: usize, wanted: bool) -> Rows {
         let len = len.next_multiple_of(size_of::<u128>());
+        let count = if wanted { 3 } else { 1 };
         Rows {
-            memory: vec![0; 3 * len / size_of::<u128>()],
+            memory: vec![0; count * len / size_of::<u128>()],
             len,
+            wanted,
+        }
+    }
+
+    fn here(&mut self) -> Here {
+        Here {
+            origin: self.row(0),
+            compare: self.row(1),
+            result: match self.wanted {
+                true => self.row(2),
+                false => std::ptr::null_mut(),
+            },
         }
     }
 
@@ -294,8 +350,9 @@ impl Rows {
         self.memory.as_mut_ptr().cast::<u8>().wrapping_add(index * self.len)
     }
 
-    /// What was in the target before.
+    /// What was in the target before, which is wanted.
     pub(super) fn old(&mut self) -> &mut [u8] {
+        assert!(self.wanted);
         let (row, len) = (self.row(2), self.len);
         // SAFETY: the third row has `len` bytes.
         unsafe { std::slice::from_raw_parts_mut(row, len) }
@@ -303,20 +360,22 @@ impl Rows {
 
     /// Fills the operands from what a message brought.
     pub(super) fn fill(&mut self, operands: &[u8], len: usize) {
-        for (index, operand) in operands.chunks_exact(len.max(1)).take(2).enumerate() {
+        let most = if self.wanted { 2 } else { 1 };
+        for (index, operand) in operands.chunks_exact(len.max(1)).take(most).enumerate() {
             let row = self.row(index);
             // SAFETY: a row has room for `len` bytes, by the caller's call of `new`.
             unsafe { copy::many(operand.as_ptr(), row, len) };
         }
     }
 
-    fn operands(&mut self, what: Change, len: usize) -> Vec<u8> {
+    fn operands(&mut self, what: Change, bytes: Range<usize>) -> Vec<u8> {
+        assert!(bytes.end <= self.len && (self.wanted || what.operands() < 2));
         let count = what.operands();
-        let mut operands = Vec::with_capacity(count * len);
+        let mut operands = Vec::with_capacity(count * bytes.len());
         for index in 0..count {
-            let row = self.row(index);
-            // SAFETY: a row has at least `len` bytes.
-            operands.extend_from_slice(unsafe { std::slice::from_raw_parts(row, len) });
+            let row = self.row(index).wrapping_add(bytes.start);
+            // SAFETY: a row has `len` bytes.
+            operands.extend_from_slice(unsafe { std::slice::from_raw_parts(row, bytes.len()) });
         }
         operands
     }
@@ -370,67 +429,73 @@ fn span(basic: &Basic, count: usize) -> usize {
     (count - 1) * basic.extent + last
 }
 
-/// Changes the elements of `runs`, which are mapped here, by the operands in `rows`.
-///
-/// # Safety
-/// The runs lie in memory that is readable and writable; the rows hold as many elements.
-pub(super) unsafe fn apply(what: Change, basic: &Basic, runs: &[Run], rows: &mut Rows) {
-    let mut done = 0;
-    for run in runs {
-        let there = run.address as usize as *mut u8;
-        // SAFETY: the caller's promise.
-        unsafe {
-            copy::many(there, rows.row(2).wrapping_add(done), span(basic, run.count));
-            combine(what, basic, rows, done, there, run.count);
-        }
-        done += run.count * basic.extent;
+/// The kernel of a change, if it combines.
+fn kernel_of(what: Change, basic: &Basic) -> Option<Kernel> {
+    match what {
+        Change::Combine(builtin) => kernel::find(builtin, basic),
+        Change::Swap => None,
     }
 }
 
-/// As [`apply`], in the memory of process `pid`.
-fn through(pid: i32, what: Change, basic: &Basic, runs: &[Run], rows: &mut Rows) -> std::io::Result<()> {
-    let mut done = 0;
-    let mut near = Vec::new();
+/// Changes the elements of `runs`, which are mapped here, by those in `rows`.
+///
+/// # Safety
+/// The runs lie in memory that is readable and writable; the rows hold as many elements.
+pub(super) unsafe fn apply(what: Change, basic: &Basic, runs: impl Iterator<Item = Run>, rows: &mut Rows) {
+    let kernel = kernel_of(what, basic);
+    let mut here = rows.here();
     for run in runs {
-        let there = [(run.address, span(basic, run.count))];
-        near.resize(run.count * basic.extent, 0u8);
-        // SAFETY: `near` and the third row from `done` on have room for the run's elements.
-        unsafe {
-            cma::transfer(pid, Direction::Read, near.as_mut_ptr(), &there)?;
-            copy::many(near.as_ptr(), rows.row(2).wrapping_add(done), there[0].1);
-            combine(what, basic, rows, done, near.as_mut_ptr(), run.count);
-            if !matches!(what, Change::Combine(Builtin::NoOp)) {
-                cma::transfer(pid, Direction::Write, near.as_mut_ptr(), &there)?;
-            }
+        let there = run.address as usize as *mut u8;
+        // SAFETY: the caller's promise.
+        unsafe { combine((what, kernel), basic, &here, there, run.count) };
+        here = here.skip(run.count * basic.extent);
+    }
+}
+
+/// As [`apply`], in the memory of process `pid`, of the elements that `list` has the bytes of, by those from byte `at` of the rows on.
+pub(super) fn through(
+    pid: i32,
+    what: Change,
+    basic: &Basic,
+    list: &[Stretch],
+    rows: &mut Rows,
+    at: usize,
+) -> std::io::Result<()> {
+    let len: usize = list.iter().map(|stretch| stretch.1).sum();
+    let count = len / basic.size;
+    let mut bytes = vec![0u8; len];
+    let mut spread = vec![0u8; if basic.is_contiguous() { 0 } else { count * basic.extent }];
+    let here = rows.here().skip(at);
+    // SAFETY: there are as many bytes as in the list, and elements as in the rows from `at` on.
+    unsafe {
+        gather::read(pid, bytes.as_mut_ptr(), list)?;
+        if basic.is_contiguous() {
+            combine((what, kernel_of(what, basic)), basic, &here, bytes.as_mut_ptr(), count);
+        } else {
+            whole(basic).unpack(spread.as_mut_ptr(), count, 0, bytes.as_ptr(), len);
+            combine((what, kernel_of(what, basic)), basic, &here, spread.as_mut_ptr(), count);
+            whole(basic).pack(spread.as_mut_ptr(), count, 0, bytes.as_mut_ptr(), len);
         }
-        done += run.count * basic.extent;
+        if !matches!(what, Change::Combine(Builtin::NoOp)) {
+            cma::transfer(pid, Direction::Write, bytes.as_mut_ptr(), list)?;
+        }
     }
     Ok(())
 }
 
-/// `there = operand op there` for `count` elements; the operands lie `done` bytes into their rows, and so does a copy
-/// of what is there.
+/// Changes `count` elements at `there` by those `here`.
 ///
 /// # Safety
-/// All of them have so many elements.
-unsafe fn combine(what: Change, basic: &Basic, rows: &mut Rows, done: usize, there: *mut u8, count: usize) {
-    let operand = rows.row(0).wrapping_add(done);
-    match what {
-        Change::Combine(builtin) => {
-            if let Some(kernel) = kernel::find(builtin, basic) {
-                // SAFETY: the caller's promise; the kernel is the one for these elements.
-                unsafe { kernel(operand, there, count) };
-            }
-        }
-        Change::Swap => {
-            let len = basic.size;
-            let (compare, old) = (rows.row(1).wrapping_add(done), rows.row(2).wrapping_add(done));
-            // SAFETY: as above; comparable elements have no gaps.
-            unsafe {
-                if std::slice::from_raw_parts(compare, len) == std::slice::from_raw_parts(old, len) {
-                    copy::many(operand, there, len);
-                }
-            }
-        }
+/// All have so many elements, of which those with gaps end with their last byte.
+unsafe fn combine(change: (Change, Option<Kernel>), basic: &Basic, here: &Here, there: *mut u8, count: usize) {
+    if basic.is_contiguous() || here.result.is_null() {
+        // SAFETY: the caller's promise; the kernel is the one for these elements.
+        return unsafe { short::change(there, here, change, (basic.size, count)) };
+    }
+    // SAFETY: as above; what has gaps is not compared.
+    unsafe {
+        copy::many(there, here.result, span(basic, count));
+        let result = std::ptr::null_mut();
+        short::change(there, &Here { result, ..*here }, change, (basic.size, count));
     }
 }

@@ -1,0 +1,223 @@
+//! # Safety
+//! Calls what is tested, with memory of the tests of the length it needs.
+//!
+//! Tests of accesses to what lies apart in a member's memory, by its mailbox and through the kernel, and of what is kept for later.
+#![allow(unsafe_code)]
+
+use super::listed::{self, Stretch, Wish};
+use super::serve::{READ, WRITE};
+use super::short::Here;
+use super::tests::{LONG, buffer, end, job, sum, window};
+use super::update::{Change, Rows, through};
+use super::*;
+use crate::mpi::coll::barrier;
+use crate::mpi::datatype::basic::{self, BASICS, Basic};
+
+const N: usize = 4000;
+
+fn basic(name: &str) -> &'static Basic {
+    BASICS.iter().find(|basic| basic.name == name).unwrap()
+}
+
+/// Words at growing distances, and a vector, in turns of some that follow each other.
+fn words() -> Vec<usize> {
+    let odd = (0..60).flat_map(|index| [index * index, index * index + index]);
+    let mut words: Vec<usize> = odd.chain((0..300).map(|index| 3600 - 5 * index / 2 * 2)).collect();
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
+fn list(base: u64, words: &[usize]) -> Vec<Stretch> {
+    words.iter().map(|&word| (base + 8 * word as u64, 8)).collect()
+}
+
+#[test]
+fn a_member_that_waits_does_what_a_list_asks_and_refuses_what_makes_no_sense() {
+    let addresses = std::sync::Mutex::new(0);
+    job(2, |hold, comm| {
+        let mut memory: Vec<i64> = (0..N as i64).collect();
+        let window = window(hold, comm, Flavor::Create, &mut memory);
+        if comm.rank == 1 {
+            *addresses.lock().unwrap() = window.base as u64;
+        }
+        barrier(hold, comm).unwrap();
+        let words = words();
+        if comm.rank == 1 {
+            barrier(hold, comm).unwrap();
+            for (index, &word) in memory.iter().enumerate() {
+                let factor = if words.contains(&index) { 3 } else { 1 };
+                assert_eq!(word, factor * index as i64, "{index}");
+            }
+            return end(hold, window);
+        }
+        let there = *addresses.lock().unwrap();
+        let list = list(there, &words);
+        let right: Vec<i64> = words.iter().map(|&word| word as i64).collect();
+        let mut ask = |word, (operand, old): (&[i64], &mut [i64])| {
+            let wish = Wish {
+                word,
+                operands: usize::from(!operand.is_empty()),
+                wanted: !old.is_empty(),
+                size: 8,
+            };
+            // What the member has not done is asked for again, and nothing else.
+            let mut left: Vec<_> = std::iter::once(0..8 * list.len()).collect();
+            while let Some(bytes) = left.pop() {
+                let here = Here {
+                    origin: operand.as_ptr().wrapping_byte_add(bytes.start).cast(),
+                    compare: std::ptr::null(),
+                    result: match old.is_empty() {
+                        true => std::ptr::null_mut(),
+                        false => old.as_mut_ptr().wrapping_byte_add(bytes.start).cast(),
+                    },
+                };
+                let list = listed::part(&list, bytes.clone());
+                let others = left.len();
+                let again = |_: &mut Hold, part: std::ops::Range<usize>| {
+                    left.push(bytes.start + part.start..bytes.start + part.end);
+                    Ok(())
+                };
+                // SAFETY: as many words lie at each address as in the list.
+                let asked = unsafe { listed::ask(hold, &window, 1, &list, (wish, &here), again) };
+                assert_eq!(asked.unwrap(), left.len() == others);
+            }
+        };
+        let (mut seen, mut old) = (vec![-1; words.len()], vec![-1; words.len()]);
+        ask(READ, (&[], &mut seen));
+        assert_eq!(seen, right);
+        let twice: Vec<i64> = right.iter().map(|word| 2 * word).collect();
+        ask(WRITE, (&twice, &mut []));
+        let combine = mail::word(Change::Combine(Builtin::Sum), &BASICS[basic::index(LONG).unwrap()]);
+        let negative: Vec<i64> = right.iter().map(|word| -word).collect();
+        ask(combine, (&negative, &mut old));
+        assert_eq!(old, twice);
+        ask(combine, (&twice, &mut []));
+
+        let end_of = there + 8 * N as u64;
+        for (word, groups, bytes) in [
+            (READ, &[[there, 8, 2, 16]][..], 24),
+            (READ, &[[there, 8, 2, 16]], 8),
+            (READ, &[[there, 8, 2, u64::MAX]], 16),
+            (READ, &[[there, 0, 2, 16]], 16),
+            (READ, &[[there, 8, 1, 0], [end_of - 4, 8, 1, 0]], 16),
+            (WRITE, &[[there, 8, 1 << 61, 8]], 8),
+            (WRITE, &[[end_of - 8, 8, 2, 8]], 16),
+            (combine, &[[there, 4, 2, 8]], 8),
+            (combine, &[[there, 8, 1, 0], [there - 8, 8, 1, 0]], 16),
+            (combine | 0xff << 8, &[[there, 8, 1, 0]], 8),
+            (READ, &[], 0),
+            (READ, &[[there, 8, 2, 16]], u64::MAX),
+        ] {
+            let mailbox = &window.mailboxes(1).unwrap()[1];
+            assert!(mailbox.take());
+            let mut at = mailbox.bytes(1000).unwrap().cast::<[u64; 4]>();
+            for group in groups {
+                // SAFETY: the mailbox, which is taken, has room.
+                unsafe { at.write_unaligned(*group) };
+                at = at.wrapping_add(1);
+            }
+            mailbox.ask([word | listed::LISTED, groups.len() as u64, bytes]);
+            while mailbox.answer_is().is_none() {
+                std::thread::yield_now();
+            }
+            assert_eq!(mailbox.answer_is(), Some(false), "{word} {groups:x?} {bytes}");
+            mailbox.leave();
+        }
+        barrier(hold, comm).unwrap();
+        end(hold, window);
+    });
+}
+
+#[test]
+fn the_kernel_is_asked_for_all_at_once_and_elements_keep_what_lies_in_their_gaps() {
+    let here = std::process::id() as i32;
+    let mut memory: Vec<i64> = (0..N as i64).collect();
+    let words = words();
+    let list = list(memory.as_mut_ptr() as u64, &words);
+    for wanted in [true, false] {
+        let mut rows = Rows::new(8 * (words.len() + 1), wanted);
+        rows.fill(&5i64.to_ne_bytes().repeat(words.len() + 1), 8 * (words.len() + 1));
+        through(
+            here,
+            Change::Combine(Builtin::Sum),
+            basic("MPI_LONG"),
+            &list,
+            &mut rows,
+            8,
+        )
+        .unwrap();
+        if wanted {
+            let (old, _) = rows.old().as_chunks::<8>();
+            let old = old.iter().skip(1).map(|word| i64::from_ne_bytes(*word));
+            assert!(old.zip(&words).all(|(old, &word)| old == word as i64));
+        }
+    }
+    for (index, &word) in memory.iter().enumerate() {
+        let more = if words.contains(&index) { 10 } else { 0 };
+        assert_eq!(word, index as i64 + more, "{index}");
+    }
+    // Pairs of a short and an int, of which every second one is changed.
+    let mut pairs: Vec<[i16; 4]> = (0..20).map(|index| [index, 77, index, 0]).collect();
+    let base = pairs.as_mut_ptr() as u64;
+    let each = |index: u64| [(base + 16 * index, 2), (base + 16 * index + 4, 4)];
+    let list: Vec<Stretch> = (0..10).flat_map(each).collect();
+    let mut rows = Rows::new(80, true);
+    rows.fill(&[9i16, 99, 1, 0].map(i16::to_ne_bytes).concat().repeat(10), 80);
+    through(
+        here,
+        Change::Combine(Builtin::Maxloc),
+        basic("MPI_SHORT_INT"),
+        &list,
+        &mut rows,
+        0,
+    )
+    .unwrap();
+    for (index, pair) in (0..).zip(&pairs) {
+        let right = if index < 9 && index % 2 == 0 {
+            [9, 77, 1, 0]
+        } else {
+            [index, 77, index, 0]
+        };
+        assert_eq!(*pair, right);
+    }
+}
+
+#[test]
+fn short_operations_wait_for_a_synchronization_and_for_no_other_kind() {
+    job(2, |hold, comm| {
+        let mut memory = vec![0i64; N];
+        let window = window(hold, comm, Flavor::Create, &mut memory);
+        let (other, op) = (1 - comm.rank, sum(hold));
+        let kept = |window: &Window| window.later.borrow().get(&other).map_or(0, |later| later.kept());
+        let target = |disp, count| super::tests::target(other, disp, count);
+        epoch::lock_all(hold, &window).unwrap();
+        for round in 0..2 {
+            for index in 0..3 {
+                transfer::put(hold, &window, &buffer(&mut [index + 1]), &target(2 * index, 1)).unwrap();
+            }
+            assert_eq!(kept(&window), 16, "the first one goes at once");
+            let mut seen = [0; 5];
+            if round == 0 {
+                transfer::get(hold, &window, &buffer(&mut seen), &target(0, 5)).unwrap();
+                assert_eq!((seen, kept(&window)), ([1, 0, 2, 0, 3], 0));
+            }
+            update::accumulate(hold, &window, &buffer(&mut [5]), None, &target(0, 1), &op).unwrap();
+            update::accumulate(hold, &window, &buffer(&mut [6]), None, &target(1, 1), &op).unwrap();
+            assert_eq!(kept(&window), 16, "and puts before other kinds");
+            update::accumulate(hold, &window, &buffer(&mut [7, 0]), None, &target(0, 2), &op).unwrap();
+            assert_eq!(kept(&window), 16, "and each element is changed once");
+            transfer::put(hold, &window, &buffer(&mut vec![1; 1000]), &target(10, 1000)).unwrap();
+            assert_eq!(kept(&window), 0);
+            update::accumulate(hold, &window, &buffer(&mut [-12, -6]), None, &target(0, 2), &op).unwrap();
+            epoch::flush(hold, &window, [Some(other), None][round]).unwrap();
+            assert_eq!(kept(&window), 0);
+        }
+        transfer::put(hold, &window, &buffer(&mut [9]), &target(4, 1)).unwrap();
+        transfer::put(hold, &window, &buffer(&mut [8]), &target(6, 1)).unwrap();
+        epoch::unlock_all(hold, &window).unwrap();
+        barrier(hold, comm).unwrap();
+        assert_eq!(memory[..7], [1, 0, 2, 0, 9, 0, 8]);
+        end(hold, window);
+    });
+}
