@@ -51,6 +51,10 @@ impl Later {
         self.bytes.len()
     }
 
+    fn is_idle(&self) -> bool {
+        self.list.is_empty() && !self.busy
+    }
+
     /// Keeps these bytes for `stretch`; false if they have to wait for what is kept.
     fn keep(&mut self, kind: Kind, stretch: Stretch, bytes: &[u8]) -> bool {
         let word = |kind: Kind| kind.map(|(what, basic)| mail::word(what, basic));
@@ -98,6 +102,9 @@ pub(super) unsafe fn keeps(
             let mut all = window.later.borrow_mut();
             let later = all.entry(rank).or_default();
             if !std::mem::replace(&mut later.begun, true) || len > SHORT {
+                if later.is_idle() {
+                    return Ok(false);
+                }
                 break;
             }
             // SAFETY: the caller's promise.
@@ -116,10 +123,11 @@ pub(super) unsafe fn keeps(
 /// # Errors
 /// Those of its operations.
 pub(super) fn settle(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
-    let is_busy = || window.later.borrow().get(&rank).is_some_and(|later| later.busy);
-    if is_busy() {
-        hold.wait_until(None, |_| Ok(!is_busy()))?;
+    if window.later.borrow().get(&rank).is_none_or(Later::is_idle) {
+        return Ok(());
     }
+    let is_busy = || window.later.borrow().get(&rank).is_some_and(|later| later.busy);
+    hold.wait_until(None, |_| Ok(!is_busy()))?;
     let (kind, way, list, mut bytes) = match window.later.borrow_mut().get_mut(&rank) {
         Some(Later { list, .. }) if list.is_empty() => return Ok(()),
         Some(Later {
@@ -167,18 +175,15 @@ pub(super) fn settle(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> 
 /// # Errors
 /// Those of its operations; all are tried.
 pub(super) fn end(hold: &mut Hold, window: &Window, rank: Option<u32>) -> Result<()> {
-    let ranks = match rank {
-        Some(rank) => vec![rank],
-        None => window.later.borrow().keys().copied().collect(),
+    let Some(rank) = rank else {
+        let ranks: Vec<u32> = window.later.borrow().keys().copied().collect();
+        let each = |outcome: Result<()>, rank| outcome.and(end(hold, window, Some(rank)));
+        return ranks.into_iter().fold(Ok(()), each);
     };
-    let mut outcome = Ok(());
-    for rank in ranks {
-        outcome = outcome.and(settle(hold, window, rank));
-        if let Some(later) = window.later.borrow_mut().get_mut(&rank) {
-            later.begun = false;
-        }
+    if let Some(later) = window.later.borrow_mut().get_mut(&rank) {
+        later.begun = false;
     }
-    outcome
+    settle(hold, window, rank)
 }
 
 #[cfg(test)]

@@ -59,13 +59,11 @@ fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, 
             if origin.is_in_a_row() && there.is_in_a_row() {
                 let list = [(there.address as u64, there.len())];
                 let bytes = (list[0].0, origin.address.cast_const(), origin.len());
+                if direction == Direction::Read {
+                    later::settle(hold, window, target.rank)?;
                 // SAFETY: the program owns the origin.
-                match direction {
-                    Direction::Write if unsafe { later::keeps(hold, window, target.rank, way, None, bytes)? } => {
-                        return Ok(());
-                    }
-                    Direction::Write => {}
-                    Direction::Read => later::settle(hold, window, target.rank)?,
+                } else if unsafe { later::keeps(hold, window, target.rank, way, None, bytes)? } {
+                    return Ok(());
                 }
                 // SAFETY: the program owns the origin.
                 asked = unsafe { reach(hold, window, (way, target.rank), &list, direction, origin.address)? };
