@@ -32,14 +32,16 @@ pub trait Bytes: Clone {
     /// # Safety
     /// Both have as many, which do not overlap.
     unsafe fn give(&self, to: &Self, len: usize) {
-        // SAFETY: the caller's promise, here and below.
         match (self.in_a_row(), to.in_a_row()) {
+            // SAFETY: the caller's promise.
             (Some(from), _) => unsafe { to.put(0, from, len) },
+            // SAFETY: as above.
             (None, Some(to)) => unsafe { self.take(0, to, len) },
             (None, None) => {
                 let mut piece = [0u8; PIECE];
                 for position in (0..len).step_by(PIECE) {
                     let step = PIECE.min(len - position);
+                    // SAFETY: as above; the piece has room for `step` bytes, and holds them then.
                     unsafe {
                         self.take(position, piece.as_mut_ptr(), step);
                         to.put(position, piece.as_ptr(), step);
