@@ -548,7 +548,7 @@ mod tests {
         assert_eq!(code & CLASS_MASK, MPI_ERR_TAG);
         assert_eq!(SEEN_HANDLE.load(Ordering::Relaxed), MPI_COMM_SELF);
         assert_eq!(SEEN_CODE.load(Ordering::Relaxed), code);
-        assert_eq!(errors().sentence(code), Some("tag -3"));
+        assert_eq!(errors().sentence(code), Some("MPI_Send: tag -3"));
     }
 
     #[test]

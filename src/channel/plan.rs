@@ -79,9 +79,9 @@ impl<B: Bytes> Channel<B> {
     #[inline]
     fn plan_from(&mut self, to: u32, buffer: &B, one_copy_min: u64) -> Option<Way> {
         let len = buffer.len();
-        // To itself: what does not go through the ring whole is copied once, by whoever is told of it here.
+        // To itself, where one copy costs no call of the kernel.
         if to == self.me && self.settings.way != 1 {
-            return (len > self.ring_max).then_some(Way::Pull);
+            return (len as u64 >= one_copy_min || len > self.ring_max).then_some(Way::Pull);
         }
         let least = one_copy_min.min(self.settings.offer_min);
         if (len as u64) < least * self.settings.far / 100 {

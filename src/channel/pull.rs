@@ -333,10 +333,11 @@ mod tests {
 
     #[test]
     fn what_a_rank_sends_itself_is_copied_once_from_where_it_lies_or_is_kept() {
+        const OWN: usize = 40_000;
         let (mut low, _high) = channels();
-        let mut source: Vec<u8> = (0..LEN).map(|at| (at * 7 % 251) as u8).collect();
-        let (sent, mut target) = (source.clone(), vec![0; LEN]);
-        let (message, into) = (Plain(source.as_mut_ptr(), LEN), Plain(target.as_mut_ptr(), LEN));
+        let mut source: Vec<u8> = (0..OWN).map(|at| (at * 7 % 251) as u8).collect();
+        let (sent, mut target) = (source.clone(), vec![0; OWN]);
+        let (message, into) = (Plain(source.as_mut_ptr(), OWN), Plain(target.as_mut_ptr(), OWN));
         assert_eq!(low.plan(0, &message), Some(Way::Pull));
         assert_eq!(low.plan(0, &Plain(message.0, 1000)), None, "the ring has room");
         for leaves in [false, true] {
@@ -361,7 +362,7 @@ mod tests {
                 source.fill(0);
             }
             assert!(low.claim(&offered));
-            assert_eq!(low.bring(&offered, &into, LEN, 7), Ok(Brought::Copied));
+            assert_eq!(low.bring(&offered, &into, OWN, 7), Ok(Brought::Copied));
             assert!(target == sent);
             let told = low.poll(None).unwrap();
             assert!(matches!(told, Some(Arrival::Sent(3))) != leaves && low.is_flushed());
