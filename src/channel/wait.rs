@@ -63,12 +63,17 @@ impl Patience {
     /// Whether now is the time to look who else runs on this CPU, of `ranks` ranks.
     #[inline]
     pub fn doubts(&self, ranks: u32) -> bool {
-        self.polls - self.polls_left == DOUBT + u64::from(ranks) && !self.shared
+        self.polls.checked_sub(self.polls_left) == Some(DOUBT + u64::from(ranks)) && !self.shared
     }
 
     /// Somebody does: gives way instead of polling, but waits no shorter before it sleeps.
     pub fn shares(&mut self) {
         self.shared = true;
+    }
+
+    /// Nobody else wants this CPU: looks as long as giving way takes.
+    pub fn more(&mut self) {
+        self.polls_left = self.polls_left.max(POLLS_OF_YIELD);
     }
 
     /// Somebody computes on this CPU: sleeps from now on, until something comes.
@@ -299,6 +304,9 @@ pub(super) mod tests {
         let mut patience = Patience::new(&settings, false);
         let mut steps: Vec<Next> = (0..4).map(|_| patience.step()).collect();
         assert_eq!(steps, [Next::Poll, Next::Poll, Next::Yield, Next::Sleep]);
+        patience.more();
+        let again: Vec<Next> = (0..=POLLS_OF_YIELD).map(|_| patience.step()).collect();
+        assert!(again.ends_with(&[Next::Poll, Next::Sleep]), "{again:?}");
         patience.renew();
         steps.truncate(0);
         steps.extend((0..2).map(|_| patience.step()));

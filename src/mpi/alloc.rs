@@ -152,6 +152,9 @@ impl State {
             return Ok(false);
         };
         let offset = memory as usize - home.start;
+        if offset < self.lent.front {
+            return Ok(false); // malloc serves that
+        }
         let Some(len) = self.lent.blocks.remove(&offset) else {
             fail!(Base, "no memory from MPI_Alloc_mem begins at {memory:p}");
         };

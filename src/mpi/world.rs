@@ -256,7 +256,7 @@ impl World {
     pub fn new(state: State, multiple: bool) -> World {
         let segment = state.engine.channel.segment().clone();
         let settings = state.engine.channel.settings();
-        let hog = Arc::new(Hog::new(settings.away_max));
+        let hog = Arc::new(Hog::new(settings.away_max, settings.alone_max));
         SPARE.keep_at_most(settings.spare_max as usize);
         World {
             gate: state.needs_gate(multiple).then(|| match settings.gate_bias {
@@ -335,6 +335,11 @@ impl Hold<'_> {
     pub fn give_way(&mut self) -> bool {
         let hog = &self.world.hog;
         self.released(|| hog.gives_way())
+    }
+
+    /// Whether nobody else wanted this CPU of late.
+    pub fn is_alone(&self) -> bool {
+        self.world.hog.is_alone()
     }
 
     /// Waits until the request `key` is over, as [`Hold::wait_until`].
@@ -424,6 +429,8 @@ impl Hold<'_> {
                     self.engine.channel.spread(first);
                     if !self.give_way() {
                         patience.end();
+                    } else if self.is_alone() {
+                        patience.more();
                     }
                 }
                 Next::Sleep => {

@@ -556,7 +556,8 @@ impl State {
 
 impl Hold<'_> {
     /// Counts tests and probes that found nothing; where ranks or threads share CPUs, gives way after a few, so
-    /// that a program that polls does not starve the rank it waits for. Where they should not, it looks now and then.
+    /// that a program that polls does not starve the rank it waits for. Where they should not, or nobody else wanted this CPU of late, it
+    /// looks now and then.
     pub fn in_vain(&mut self, found: bool) {
         if found {
             self.engine.vain = 0;
@@ -565,10 +566,14 @@ impl Hold<'_> {
         self.engine.vain += 1;
         let segment = self.engine.channel.segment();
         let (crowded, ranks) = (segment.lacks_cpus(), segment.ranks());
-        let most = if crowded { VAIN } else { VAIN_ALONE + ranks };
+        let most = match crowded && !self.is_alone() {
+            true => VAIN,
+            false => VAIN_ALONE + ranks,
+        };
         if self.engine.vain >= most {
             self.engine.vain = 0;
             if crowded || self.engine.channel.shares_cpu() {
+                self.engine.channel.spread(None);
                 self.give_way();
             }
         }

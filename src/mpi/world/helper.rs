@@ -78,7 +78,7 @@ impl World {
             let settings = hold.engine.channel.settings();
             let nap = Duration::from_micros(settings.async_nap);
             // Whoever computes on the program's CPU need not be on this thread's.
-            (Rest::new(settings.yields, nap), Hog::new(settings.away_max))
+            (Rest::new(settings.yields, nap), Hog::new(settings.away_max, 0))
         };
         while stop.load(Ordering::Acquire) == 0 {
             let look = match self.look() {
