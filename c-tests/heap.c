@@ -117,6 +117,16 @@ static void children(void)
     free(block);
 }
 
+/* Blocks of MPI_Alloc_mem, some of which malloc serves (NEARMPI_DIRECT_MIN), are freed in any order. */
+static void lent(void)
+{
+    void *longer, *shorter;
+    OK(MPI_Alloc_mem(200000, MPI_INFO_NULL, &longer));
+    OK(MPI_Alloc_mem(90000, MPI_INFO_NULL, &shorter));
+    OK(MPI_Free_mem(shorter));
+    OK(MPI_Free_mem(longer));
+}
+
 int main(int argc, char **argv)
 {
     unsigned char *early = malloc(LONG), *late;
@@ -141,6 +151,7 @@ int main(int argc, char **argv)
     for (int t = 0; t < THREADS; t++)
         pthread_join(threads[t], NULL);
     messages();
+    lent();
     children();
     late = malloc(LONG);
     fill(late, LONG, 3);
