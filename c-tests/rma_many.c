@@ -107,38 +107,42 @@ static void many(int way)
         case 2: OK(MPI_Win_fence(0, window)); break;
         default: OK(MPI_Win_post(from, 0, window)); OK(MPI_Win_start(to, 0, window));
         }
+        long *mine = near;
         for (int i = 0; i < 700; i++) {
             int len = 1 + i % 5 + (i % 50 == 49) * 200;
-            for (int j = 0; j < len; j++) near[j] = round + i + j; /* given back at once */
+            for (int j = 0; j < len; j++) mine[j] = round + i + j;
             int at = round == 1 ? i * 5 % 1000 : i * 5;
             if (round == 0) {
-                OK(MPI_Put(near, len, MPI_LONG, next, at + i / 50 * 200, len, MPI_LONG, window));
-                for (int j = 0; j < len; j++) wanted[at + i / 50 * 200 + j] = near[j];
+                OK(MPI_Put(mine, len, MPI_LONG, next, at + i / 50 * 200, len, MPI_LONG, window));
+                for (int j = 0; j < len; j++) wanted[at + i / 50 * 200 + j] = mine[j];
                 if (i % 100 == 99) {
                     MPI_Request request;
-                    OK(MPI_Rput(near, 1, MPI_LONG, next, N - 1 - i / 100, 1, MPI_LONG, window, &request));
+                    long once = i;
+                    OK(MPI_Rput(&once, 1, MPI_LONG, next, N - 1 - i / 100, 1, MPI_LONG, window, &request));
                     OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
-                    wanted[N - 1 - i / 100] = near[0];
-                    near[0] = -1;
+                    wanted[N - 1 - i / 100] = i;
+                    once = -1; /* given back */
                 }
             } else {
                 /* Accumulates to one place are done in their order. */
                 MPI_Op op = i % 7 == 3 ? MPI_REPLACE : i % 7 == 5 ? MPI_MAX : MPI_SUM;
-                OK(MPI_Accumulate(near, len, MPI_LONG, next, at, len, MPI_LONG, op, window));
+                OK(MPI_Accumulate(mine, len, MPI_LONG, next, at, len, MPI_LONG, op, window));
                 for (int j = 0; j < len; j++) {
                     long *word = &wanted[at + j];
-                    *word = op == MPI_REPLACE || (op == MPI_MAX && near[j] > *word) ? near[j] : op == MPI_MAX ? *word : *word + near[j];
+                    *word = op == MPI_REPLACE || (op == MPI_MAX && mine[j] > *word) ? mine[j] : op == MPI_MAX ? *word : *word + mine[j];
                 }
                 if (i % 9 == 0) {
-                    long one = 1, old;
-                    OK(MPI_Fetch_and_op(&one, &old, MPI_LONG, next, at, MPI_SUM, window));
+                    static const long one = 1;
+                    long *old = &far[i];
+                    OK(MPI_Fetch_and_op(&one, old, MPI_LONG, next, at, MPI_SUM, window));
                     if (way < 2) {
                         OK(MPI_Win_flush_local(next, window));
-                        CHECK(old == wanted[at], "way %d round %d: %ld, not %ld", way, round, old, wanted[at]);
+                        CHECK(*old == wanted[at], "way %d round %d: %ld, not %ld", way, round, *old, wanted[at]);
                     }
                     wanted[at] += 1;
                 }
             }
+            mine += len;
             if (way == 1 && i % 111 == 5) OK(MPI_Win_flush(next, window));
             if (way == 1 && i % 111 == 9) OK(MPI_Win_flush_all(window));
         }
