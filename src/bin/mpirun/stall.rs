@@ -6,9 +6,9 @@
 //! threads could, where the program may call MPI from several (`MPI_THREAD_MULTIPLE`) and has several beside the library's own.
 //! Who waits for whom says `report`.
 
-use crate::view::is_alone;
+use crate::view::{View, is_alone};
 use mpi::shm::doing::number;
-use mpi::shm::segment::Segment;
+use mpi::shm::segment::{Life, Segment};
 use mpi::shm::waiting::Account;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -155,6 +155,11 @@ impl Stall {
     }
 }
 
+/// Whether `view` says what its rank waits for, or there is nothing to say.
+pub fn tells(view: &View) -> bool {
+    view.account.is_some() || view.is_gone || view.life != Life::Attached
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,5 +259,19 @@ mod tests {
         std::thread::sleep(Duration::from_millis(1100));
         let stuck = stall.look(Policy::End(1), &segment, |_| true).unwrap();
         assert!(!stuck.end && !stuck.is_certain, "{stuck:?}");
+    }
+
+    #[test]
+    fn who_looks_around_tells_nothing_and_who_is_gone_has_nothing_to_tell() {
+        let sleeps = crate::view::tests::sleeper(0, "MPI_Recv", true, &[]);
+        let stirs = View {
+            account: None,
+            ..sleeps.clone()
+        };
+        let gone = View {
+            is_gone: true,
+            ..stirs.clone()
+        };
+        assert!(tells(&sleeps) && tells(&gone) && !tells(&stirs));
     }
 }

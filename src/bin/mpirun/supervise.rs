@@ -13,7 +13,7 @@ use crate::output::Streams;
 use crate::remains::{clear, memory};
 use crate::report;
 use crate::server::{Effect, Server, Stage};
-use crate::stall::Stall;
+use crate::stall::{self, Stall};
 use crate::start::Started;
 use crate::top::{Screen, Table};
 use crate::view::{self, Calls, View};
@@ -34,6 +34,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const LOOK_AT_MEMORY: Duration = Duration::from_millis(500);
 /// Exit code of a job whose ranks wait for each other.
 const STUCK: i32 = 86;
+/// Looks again at ranks of which one may only look around: that takes microseconds, and a look as long.
+const LOOKS: usize = 16;
 /// How long readers are waited for once a signal or the time limit has ended the job.
 const LINGER: Duration = Duration::from_secs(2);
 /// How long a process may take to die of SIGKILL before we leave it to the kernel.
@@ -241,11 +243,19 @@ impl Watch<'_> {
         views
     }
 
+    /// What ranks are doing that all sleep, for certain: one that looks around between two naps says nothing for that moment.
+    fn sleeping(&self) -> Vec<View> {
+        let mut looks = (0..LOOKS).map(|_| self.views());
+        let told = looks.find(|views| views.iter().all(stall::tells));
+        told.unwrap_or_else(|| self.views())
+    }
+
     /// Says who waits for whom.
     fn tell(&mut self, headline: &str, is_stuck: bool) {
+        let views = if is_stuck { self.sleeping() } else { self.views() };
         // One write, so that what the ranks write stands before or after it.
         let mut text = self.screen.erase() + &format!("mpirun: {headline}\n");
-        for line in report::lines(&self.views(), is_stuck) {
+        for line in report::lines(&views, is_stuck) {
             text += &format!("mpirun: {line}\n");
         }
         self.started.streams.say(&text);
