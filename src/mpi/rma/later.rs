@@ -101,7 +101,8 @@ pub(super) unsafe fn keeps(
         {
             let mut all = window.later.borrow_mut();
             let later = all.entry(rank).or_default();
-            if !std::mem::replace(&mut later.begun, true) || len > SHORT {
+            let keeps = hold.engine.channel.settings().window_later != 0;
+            if !std::mem::replace(&mut later.begun, true) || len > SHORT || !keeps {
                 if later.is_idle() {
                     return Ok(false);
                 }
