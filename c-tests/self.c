@@ -11,12 +11,13 @@ int main(int argc, char **argv)
     MPI_Status status;
     MPI_Comm comms[2] = {MPI_COMM_WORLD, MPI_COMM_SELF};
     int ranks[2] = {my_rank, 0}, found, tag = 0;
+    int strict = argc > 1; /* then a blocking send to oneself waits for no receive */
     int room = LARGEST + MPI_BSEND_OVERHEAD;
     void *space = need(room);
     OK(MPI_Buffer_attach(space, room));
     for (int k = 0; k < 2; k++)
         for (int size = 0; size <= LARGEST; size = size * 3 + 1)
-            for (int late = 0; late < 5; late++, tag++) {
+            for (int late = 0; late < 5 + strict; late++, tag++) {
                 fill(out, size, tag);
                 memset(in, 0, sizeof in);
                 if (late == 0) {
@@ -33,6 +34,10 @@ int main(int argc, char **argv)
                     OK(MPI_Isend(out, size, MPI_BYTE, ranks[k], tag, comms[k], &send));
                     OK(MPI_Recv(in, size, MPI_BYTE, MPI_ANY_SOURCE, tag, comms[k], &status));
                     OK(MPI_Wait(&send, MPI_STATUS_IGNORE));
+                } else if (late == 5) {
+                    OK(MPI_Send(out, size, MPI_BYTE, ranks[k], tag, comms[k]));
+                    memset(out, 0, size);
+                    OK(MPI_Recv(in, size, MPI_BYTE, ranks[k], tag, comms[k], &status));
                 } else if (late == 3) {
                     MPI_Datatype second;   /* every second byte, in and out */
                     OK(MPI_Type_vector(size, 1, 2, MPI_BYTE, &second));

@@ -37,29 +37,29 @@ fn element_of(state: &State, handle: MPI_Datatype, count: usize) -> Result<Eleme
 }
 
 /// A checked buffer argument with a count and a type of its own.
-pub fn data(state: &State, triple: Triple, name: &str) -> Result<Data> {
-    shared_data(state, triple, name).map_err(|error| argument(name, error))
-}
-
-/// `error`, of the arguments that belong to `name`.
-#[cold]
-pub fn argument(name: &str, error: Error) -> Error {
-    match error.text().starts_with(name) {
-        true => error,
-        false => Error::new(error.class(), format!("{name}: {}", error.text())),
-    }
+pub fn data(state: &State, (address, count, datatype): Triple, name: &str) -> Result<Data> {
+    let of = |error| argument(name, error);
+    let count = self::count(count, "count").map_err(of)?;
+    let element = element_of(state, datatype, count).map_err(of)?;
+    placed(address, count, element, name)
 }
 
 /// A checked buffer argument whose count and type are those of another one too.
 pub fn shared_data(state: &State, (address, count, datatype): Triple, name: &str) -> Result<Data> {
     let count = self::count(count, "count")?;
     let element = element_of(state, datatype, count)?;
-    check_address(
-        address,
-        length(count, &element.datatype)?,
-        element.datatype.true_lb(),
-        name,
-    )?;
+    placed(address, count, element, name)
+}
+
+/// `error`, of the arguments that belong to `name`.
+#[cold]
+pub fn argument(name: &str, error: Error) -> Error {
+    Error::new(error.class(), format!("{name}: {}", error.text()))
+}
+
+fn placed(address: *const c_void, count: usize, element: Element, name: &str) -> Result<Data> {
+    let len = length(count, &element.datatype)?;
+    check_address(address, len, element.datatype.true_lb(), name)?;
     Ok(Data {
         address: address.cast_mut().cast(),
         count,
@@ -177,14 +177,7 @@ pub fn each<C: Copy + Into<i64>, D: Copy + Into<i64>>(
     check_address(address, 0, 0, side.buffer)?;
     for (rank, element) in elements.iter().enumerate() {
         let first = displs[rank].wrapping_add(element.datatype.true_lb());
-        let len = length(counts[rank], &element.datatype)?;
-        if address.is_null() && first == 0 && len > 0 {
-            fail!(
-                Buffer,
-                "{} is a null pointer, but {len} bytes of block {rank} are to be transferred",
-                side.buffer
-            );
-        }
+        check_address(address, length(counts[rank], &element.datatype)?, first, side.buffer)?;
     }
     Ok(Blocks {
         address: address.cast_mut().cast(),

@@ -7,7 +7,7 @@
 use super::listed::{self, Stretch, Wish};
 use super::serve::{READ, WRITE};
 use super::short::Here;
-use super::tests::{LONG, buffer, end, job, sum, window};
+use super::tests::{LONG, buffer, end, job, job_with, refuses, sum, window};
 use super::update::{Change, Rows, through};
 use super::*;
 use crate::mpi::coll::barrier;
@@ -109,20 +109,7 @@ fn a_member_that_waits_does_what_a_list_asks_and_refuses_what_makes_no_sense() {
             (READ, &[], 0),
             (READ, &[[there, 8, 2, 16]], u64::MAX),
         ] {
-            let mailbox = &window.mailboxes(1).unwrap()[1];
-            assert!(mailbox.take());
-            let mut at = mailbox.bytes(1000).unwrap().cast::<[u64; 4]>();
-            for group in groups {
-                // SAFETY: the mailbox, which is taken, has room.
-                unsafe { at.write_unaligned(*group) };
-                at = at.wrapping_add(1);
-            }
-            mailbox.ask([word | listed::LISTED, groups.len() as u64, bytes]);
-            while mailbox.answer_is().is_none() {
-                std::thread::yield_now();
-            }
-            assert_eq!(mailbox.answer_is(), Some(false), "{word} {groups:x?} {bytes}");
-            mailbox.leave();
+            refuses(&window, [word | listed::LISTED, groups.len() as u64, bytes], groups);
         }
         barrier(hold, comm).unwrap();
         end(hold, window);
@@ -218,6 +205,24 @@ fn short_operations_wait_for_a_synchronization_and_for_no_other_kind() {
         epoch::unlock_all(hold, &window).unwrap();
         barrier(hold, comm).unwrap();
         assert_eq!(memory[..7], [1, 0, 2, 0, 9, 0, 8]);
+        end(hold, window);
+    });
+}
+
+#[test]
+fn nothing_is_kept_where_that_is_turned_off() {
+    job_with(2, &["NEARMPI_WINDOW_LATER"], |hold, comm| {
+        let mut memory = vec![0i64; N];
+        let window = window(hold, comm, Flavor::Create, &mut memory);
+        let other = 1 - comm.rank;
+        epoch::lock_all(hold, &window).unwrap();
+        for index in 0..3 {
+            let target = super::tests::target(other, 2 * index, 1);
+            transfer::put(hold, &window, &buffer(&mut [index]), &target).unwrap();
+        }
+        assert_eq!(window.later.borrow().get(&other).map_or(0, |later| later.kept()), 0);
+        epoch::unlock_all(hold, &window).unwrap();
+        barrier(hold, comm).unwrap();
         end(hold, window);
     });
 }

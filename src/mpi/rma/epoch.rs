@@ -46,9 +46,9 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// Whether an access to member `rank` is open, and needs nothing else.
+    /// An access to member `rank` begins: whether it is open, and needs nothing else.
     #[inline]
-    pub fn is_open(&self, rank: u32) -> bool {
+    pub fn begin(&self, rank: u32) -> bool {
         let started = || self.started.as_ref().is_some_and(|ranks| ranks.contains(&rank));
         self.used.set(self.fenced);
         self.fenced || self.locked.contains_key(&rank) || started()
@@ -124,7 +124,7 @@ impl Window {
 pub fn access(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
     {
         let epochs = window.epochs.borrow();
-        if epochs.is_open(rank) {
+        if epochs.begin(rank) {
             return Ok(());
         }
         if !epochs.all {

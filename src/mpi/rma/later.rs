@@ -101,8 +101,8 @@ pub(super) unsafe fn keeps(
         {
             let mut all = window.later.borrow_mut();
             let later = all.entry(rank).or_default();
-            let keeps = hold.engine.channel.settings().window_later != 0;
-            if !std::mem::replace(&mut later.begun, true) || len > SHORT || !keeps {
+            let is_off = hold.engine.channel.settings().window_later == 0;
+            if !std::mem::replace(&mut later.begun, true) || len > SHORT || is_off {
                 if later.is_idle() {
                     return Ok(false);
                 }

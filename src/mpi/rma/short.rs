@@ -125,7 +125,7 @@ impl Window {
         let rank = u32::try_from(there.rank).ok()?;
         let part = self.parts.get(rank as usize)?;
         let usual = self.flavor != Flavor::Dynamic && state.engine.channel.meter().is_none();
-        if !usual || !self.epochs.borrow().is_open(rank) {
+        if !usual || !self.epochs.borrow().begin(rank) {
             return None;
         }
         let mapped = self.mapped.borrow();

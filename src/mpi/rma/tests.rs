@@ -8,6 +8,7 @@ use crate::mpi::datatype::basic;
 use crate::mpi::error::Class;
 use crate::mpi::op::kernel::BUILTINS;
 use crate::mpi::world::World;
+use crate::shm::mailbox::FAR;
 use crate::shm::segment::Segment;
 use crate::sys::cvar::Settings;
 use std::sync::Arc;
@@ -16,12 +17,21 @@ pub(super) const LONG: i32 = 0x4c00_0807;
 
 /// Runs `program` as each of `ranks` ranks that cannot reach each other through the kernel.
 pub(super) fn job(ranks: u32, program: impl Fn(&mut Hold, &Rc<Comm>) + Sync) {
+    job_with(ranks, &[], program);
+}
+
+/// ... and with these control variables set to 0, too.
+pub(super) fn job_with(ranks: u32, off: &[&str], program: impl Fn(&mut Hold, &Rc<Comm>) + Sync) {
     let segment = Arc::new(Segment::private(ranks, 2).unwrap());
     std::thread::scope(|scope| {
         for rank in 0..ranks {
             let (segment, program) = (segment.clone(), &program);
             scope.spawn(move || {
-                let settings = Settings::read(|name| (name == "NEARMPI_ONE_COPY").then(|| "0".into())).unwrap();
+                let settings = Settings::read(|name| {
+                    let is_off = name == "NEARMPI_ONE_COPY" || off.contains(&name);
+                    is_off.then(|| "0".into())
+                })
+                .unwrap();
                 let world = World::new(State::join(segment, rank, settings), false);
                 let mut hold = world.hold();
                 let comm = hold.world.clone();
@@ -174,6 +184,25 @@ fn an_owner_answers_only_for_what_it_exposes() {
     });
 }
 
+/// Member 1 does not do what it is asked in its second mailbox, behind this list.
+pub(super) fn refuses(window: &Window, question: [u64; 3], list: &[[u64; 4]]) {
+    let mailbox = &window.mailboxes(1).unwrap()[1];
+    assert!(mailbox.take());
+    // Where a list and its rows lie together.
+    let mut at = mailbox.bytes(FAR).unwrap().cast::<[u64; 4]>();
+    for words in list {
+        // SAFETY: the mailbox, which is taken, has room for the list.
+        unsafe { at.write_unaligned(*words) };
+        at = at.wrapping_add(1);
+    }
+    mailbox.ask(question);
+    while mailbox.answer_is().is_none() {
+        std::thread::yield_now();
+    }
+    assert_eq!(mailbox.answer_is(), Some(false), "{question:x?} {list:x?}");
+    mailbox.leave();
+}
+
 #[test]
 fn a_member_that_waits_does_what_its_mailbox_asks_and_refuses_what_makes_no_sense() {
     use super::short::Here;
@@ -281,14 +310,7 @@ fn a_member_that_waits_does_what_its_mailbox_asks_and_refuses_what_makes_no_sens
             [3 | long | wanted, there + 8 * N as u64, 1],
             [2 | sum | long, there + 8 * N as u64 - 7, 1],
         ] {
-            let mailbox = &window.mailboxes(1).unwrap()[1];
-            assert!(mailbox.take());
-            mailbox.ask(junk);
-            while mailbox.answer_is().is_none() {
-                std::thread::yield_now();
-            }
-            assert_eq!(mailbox.answer_is(), Some(false), "{junk:x?}");
-            mailbox.leave();
+            refuses(&window, junk, &[]);
         }
         barrier(hold, comm).unwrap();
         end(hold, window);

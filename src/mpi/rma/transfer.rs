@@ -10,6 +10,7 @@ use super::listed::{self, Stretch, Wish, part};
 use super::serve::{self, Request};
 use super::short::Here;
 use super::{Target, Way, Window, buffer_at, later, mail};
+use crate::channel::Bytes;
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::error::Result;
@@ -178,23 +179,9 @@ pub(super) fn stretches(target: &Target, first: u64, position: usize, len: usize
 }
 
 /// Copies all of `from` to `to`, which is as long.
-pub(super) fn copy(from: &Buffer, to: &Buffer) {
-    let len = from.len();
-    // SAFETY: both have `len` bytes; the program owns one, the window the other.
-    unsafe {
-        if to.is_in_a_row() {
-            return from.pack(0, to.address, len);
-        }
-        if from.is_in_a_row() {
-            return to.unpack(0, from.address, len);
-        }
-        let mut row = vec![0u8; ROW.min(len)];
-        for position in (0..len).step_by(ROW) {
-            let len = ROW.min(len - position);
-            from.pack(position, row.as_mut_ptr(), len);
-            to.unpack(position, row.as_ptr(), len);
-        }
-    }
+fn copy(from: &Buffer, to: &Buffer) {
+    // SAFETY: both have so many bytes; the program owns one, the window the other.
+    unsafe { from.give(to, from.len()) };
 }
 
 /// Calls `body(position, row, len)` for the bytes of `origin`, [`ROW`] at a time, with a row that holds them (for a
