@@ -51,8 +51,9 @@ const UNSAFE: &[&str] = &[
     // Functions of libraries that are loaded when they are there.
     "src/place/hwloc.rs",
     "src/place/scotch.rs",
-    // The launcher's process control.
+    // The launcher's process control, and names that debuggers know.
     "src/bin/mpirun/os.rs",
+    "src/bin/mpirun/debugger.rs",
 ];
 
 /// Statics below `abi`: tables, and what there is one of in a process whoever uses it.

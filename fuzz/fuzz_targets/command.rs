@@ -15,6 +15,8 @@ mod auto;
 mod binding;
 #[path = "../../src/bin/mpirun/count.rs"]
 mod count;
+#[path = "../../src/bin/mpirun/debugger.rs"]
+mod debugger;
 #[path = "../../src/bin/mpirun/directives.rs"]
 mod directives;
 #[path = "../../src/bin/mpirun/guests.rs"]

@@ -193,6 +193,7 @@ fn join(multiple: bool) -> std::result::Result<World, String> {
     if is_taken(&segment, member.first + member.rank)? {
         (member, segment) = enter(bootstrap::alone(create)?)?;
     }
+    segment.wait_while_held(|| !process::is_alive(member.launcher_pid));
     let rank = member.first + member.rank;
     settle(&segment, rank, &mut settings)?;
     place_memory(&segment, &member, settings.numa != 0);

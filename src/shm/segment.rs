@@ -26,6 +26,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 mod accord;
 pub mod annex;
+mod held;
 mod places;
 mod profiled;
 mod zones;
@@ -55,6 +56,8 @@ struct JobHeader {
     full_below: AtomicU32,
     /// 1: ranks count for a profile.
     profiled: AtomicU32,
+    /// 1: ranks wait in MPI_Init.
+    held: AtomicU32,
     /// No other job's number.
     number: AtomicU64,
     /// The rank whose settings count for the job, and one; 0 while there is none.

@@ -10,6 +10,7 @@
 //! | `auto` | ranks placed by who talks to whom |
 //! | `binding` | which CPUs each rank gets; `intel` reads Intel MPI's variables |
 //! | `start` | the ranks' surroundings, descriptors and places |
+//! | `debugger` | what parallel debuggers read: the table of ranks, and where they stop mpirun |
 //! | `preload` | our libraries before those that a program was linked with |
 //! | `supervise` | the loop from start to end: deaths, time limit, what the ranks are told; `ending` ends a job, and takes signals |
 //! | `guests` | ranks that other launchers watch over |
@@ -30,6 +31,7 @@ mod auto;
 mod binding;
 mod completion;
 mod count;
+mod debugger;
 mod directives;
 mod guests;
 mod hosts;

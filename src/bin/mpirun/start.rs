@@ -3,6 +3,7 @@
 use crate::annex::Host;
 use crate::arguments::{App, Inherit, Job, Output, Reader};
 use crate::binding::Places;
+use crate::debugger;
 use crate::os::{self, Child, Files, Mask};
 use crate::output::Streams;
 use crate::preload::{Environment, Preload};
@@ -133,6 +134,10 @@ pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Fail
     };
     let first = host.map_or(0, |host| host.first);
     segment.launch(first, std::process::id() as i32);
+    let held = host.is_none() && debugger::has_started_us();
+    if held {
+        segment.hold_ranks();
+    }
     let memory = os::out_of_the_way(memory.as_fd()).map_err(wrong)?;
     place_memory(
         &segment,
@@ -178,6 +183,10 @@ pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Fail
             ranks.push(rank);
             appnums.push(appnum);
         }
+    }
+    debugger::show(&ranks);
+    if held {
+        segment.let_go();
     }
     Ok(Started {
         ranks,

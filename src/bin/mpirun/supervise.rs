@@ -21,7 +21,9 @@ use mpi::launch::aborted_with;
 use mpi::launch::pmi::Lines;
 use mpi::shm::segment::Life;
 use mpi::shm::segment::annex::Outcome;
+use mpi::sys::process::is_traced;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 #[path = "ending.rs"]
 mod ending;
@@ -557,14 +559,21 @@ impl Watch<'_> {
             None => segment.concerns(first, place) && guests::takes_part(segment, place),
         };
         let stuck = stall.look(self.job.stall, segment, takes_part);
+        let is_traced = |place| is_traced(segment.rank(place).pid.load(Ordering::Relaxed) as i32);
+        let may_end = stuck.as_ref().is_some_and(|stuck| stuck.end);
+        let looked_at = (0..segment.known()).find(|&place| may_end && takes_part(place) && is_traced(place));
         self.stall = stall;
         let Some(stuck) = stuck else { return };
         self.tell(&stuck.headline, stuck.is_certain);
-        if stuck.end {
-            self.say(&format!(
-                "ending the job with code {STUCK} (-stall report leaves it running)"
-            ));
-            self.end_job(STUCK, libc::SIGTERM);
+        match looked_at {
+            Some(rank) => self.say(&format!("the job is left running: a debugger has rank {rank}")),
+            None if stuck.end => {
+                self.say(&format!(
+                    "ending the job with code {STUCK} (-stall report leaves it running)"
+                ));
+                self.end_job(STUCK, libc::SIGTERM);
+            }
+            None => {}
         }
     }
 
