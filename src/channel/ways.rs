@@ -354,12 +354,11 @@ impl Ways {
         class.is_some_and(|class| matches!(class.phase, Phase::First | Phase::Trial { .. }))
     }
 
-    /// Whether enough messages of about `len` bytes have gone that they will try ways: what must be known by then may be found out now,
-    /// among the first ones, which are slow in any case.
+    /// Whether messages of about `len` bytes are about to try ways: what must be known by then may be found out now, in an epoch that
+    /// is not counted.
     pub fn is_about_to_try(&self, len: usize) -> bool {
         let class = self.classes.get(class_of(len));
-        let first = class.filter(|class| class.phase == Phase::First);
-        first.is_some_and(|class| class.count >= EPOCH || class.bytes >= FIRST_BYTES / 2)
+        class.is_some_and(|class| class.phase == Phase::First && class.bytes >= FIRST_BYTES / 2)
     }
 
     /// A class begins with what the next smaller or larger one has learnt.

@@ -57,15 +57,11 @@ fn a_program_of_few_messages_tries_nothing() {
     let (mut ways, mut clock) = (Ways::default(), 0);
     let len = 1 << 16;
     let dear = |way, _| if way == Way::Cells { 15_000 } else { 10_000 };
-    let (few, all) = (EPOCH as usize - 1, FIRST_BYTES as usize / len - 1);
-    for (count, is_about_to) in [(few, false), (all - few, true)] {
-        assert_eq!(program(&mut ways, &mut clock, count, len, dear)[0], count);
-        assert_eq!(ways.is_about_to_try(len), is_about_to);
-    }
-    assert!(ways.tries(len));
-    let (mut few_long_ones, long) = (Ways::default(), FIRST_BYTES as usize / 4);
-    program(&mut few_long_ones, &mut clock, 2, long, dear);
-    assert!(few_long_ones.is_about_to_try(long));
+    let half = (FIRST_BYTES / 2) as usize / len;
+    assert_eq!(program(&mut ways, &mut clock, half - 1, len, dear)[0], half - 1);
+    assert!(!ways.is_about_to_try(len));
+    assert_eq!(program(&mut ways, &mut clock, half, len, dear)[0], half);
+    assert!(ways.is_about_to_try(len) && ways.tries(len));
     program(&mut ways, &mut clock, 100, len, dear);
     assert_ne!(ways.settled(len), Some(Way::Cells));
 }
