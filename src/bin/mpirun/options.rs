@@ -141,7 +141,7 @@ pub const OPTIONS: &[Opt] = &[
     opt(&["preload"], &[], Job, Preload, "run programs linked with MPICH, Intel MPI or any libmpi_abi on nearmpi instead"),
     opt(&["shared-heap"], &[], Job, SharedHeap, "long blocks from malloc lie in memory that all ranks map, so that messages between them are copied once, without the kernel (also: NEARMPI_SHARED_HEAP=1; docs/shared-heap.md)"),
     opt(&["timeout"], &["SECONDS"], Job, Timeout, "end the job after SECONDS with exit code 124; 0: never (also: MPIEXEC_TIMEOUT)"),
-    opt(&["stall"], &["WHAT"], Job, Stall, "when all ranks wait for each other: abort[:SECONDS] ends the job with code 86 (default: after 5 s), report[:SECONDS] only says who waits for whom, off"),
+    opt(&["stall"], &["WHAT"], Job, Stall, "when all ranks wait for each other: abort[:SECONDS] ends the job with code 86 (default: after 5 s) unless a debugger has a rank, report[:SECONDS] only says who waits for whom, off"),
     opt(&["hang-after"], &["SECONDS"], Job, HangAfter, "how long nothing may move before -stall acts (default: 5)"),
     opt(&["keep-going", "disable-auto-cleanup", "enable-recovery"], &[], Job, KeepGoing, "when a rank dies, leave the others running: their MPI calls to it fail with MPIX_ERR_PROC_FAILED"),
     opt(&["top"], &[], Job, Top, "show what each rank is doing, again and again (nearmpi-top does so for a running job)"),
