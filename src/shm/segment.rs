@@ -56,8 +56,6 @@ struct JobHeader {
     full_below: AtomicU32,
     /// 1: ranks count for a profile.
     profiled: AtomicU32,
-    /// 1: ranks wait in MPI_Init.
-    held: AtomicU32,
     /// No other job's number.
     number: AtomicU64,
     /// The rank whose settings count for the job, and one; 0 while there is none.
@@ -74,6 +72,8 @@ struct JobHeader {
     met: AtomicU32,
     /// The launcher of those that the job began with, if it is one of ours; 0: it is not.
     launcher: annex::Launcher,
+    /// 1: ranks wait in MPI_Init.
+    held: AtomicU32,
 }
 
 /// What a rank tells the others and the launcher about itself; written by that rank only, but for
