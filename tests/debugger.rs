@@ -133,13 +133,14 @@ impl Traced {
     }
 }
 
-/// Waits for a process to end (its exit code) or to stop (the signal).
+/// Waits for a process to end (its exit code, or 128 and the signal) or to stop (the signal).
 fn wait(pid: i32) -> Result<i32, i32> {
     let mut status = 0;
     // SAFETY: `status` is there for the call.
     assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
     match libc::WIFSTOPPED(status) {
         true => Err(libc::WSTOPSIG(status)),
+        false if libc::WIFSIGNALED(status) => Ok(128 + libc::WTERMSIG(status)),
         false => Ok(libc::WEXITSTATUS(status)),
     }
 }
@@ -215,6 +216,6 @@ fn a_stuck_job_that_a_debugger_looks_at_is_not_ended() {
     // SAFETY: as above.
     assert_eq!(unsafe { libc::kill(rank, libc::SIGKILL) }, 0);
     // Who traces it has to hear of its end before its parent does.
-    let _ = wait(rank);
+    assert_eq!(wait(rank), Ok(128 + libc::SIGKILL));
     assert_eq!(mpirun.wait().unwrap().code(), Some(128 + libc::SIGKILL));
 }
