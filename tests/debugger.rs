@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ const MPIRUN: &str = env!("CARGO_BIN_EXE_mpirun");
 const PROGRAM: &str = r#"
     #include <mpi.h>
     #include <stdio.h>
+    #include <stdlib.h>
     int main(int argc, char **argv)
     {
         int rank;
@@ -27,6 +28,8 @@ const PROGRAM: &str = r#"
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
         snprintf(name, sizeof name, "%s/%d", argv[1], rank);
         fclose(fopen(name, "w"));
+        if (argc > 2 && rank == 1)
+            exit(atoi(argv[2]));
         return MPI_Finalize();
     }
 "#;
@@ -111,7 +114,7 @@ impl Traced {
         }
     }
 
-    /// Runs up to the first instruction of `function`; whether it came there.
+    /// Runs up to `function` and into it; whether it came there.
     fn run_to(&self, function: &str) -> bool {
         const TRAP: u8 = 0xcc;
         let address = self.at(function);
@@ -128,7 +131,9 @@ impl Traced {
             registers.rip -= 1;
             assert_eq!(registers.rip, address);
             assert_eq!(libc::ptrace(libc::PTRACE_SETREGS, self.pid, 0, &registers), 0);
+            assert_eq!(libc::ptrace(libc::PTRACE_SINGLESTEP, self.pid, 0, 0), 0);
         }
+        assert_eq!(wait(self.pid), Err(libc::SIGTRAP));
         true
     }
 }
@@ -145,18 +150,26 @@ fn wait(pid: i32) -> Result<i32, i32> {
     }
 }
 
-#[test]
-fn a_debugger_finds_all_ranks_waiting_and_lets_them_go() {
-    let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("debugger");
+/// mpirun with two ranks of the program, which get the folder that it lies in and the other `arguments`, stopped by a debugger
+/// that has started it.
+fn debugged(name: &str, arguments: &[&str]) -> (Traced, PathBuf) {
+    let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&work);
     let program = compile(&work, PROGRAM);
     let mut command = Command::new(MPIRUN);
-    command.args(["-n", "2"]).arg(&program).arg(&work);
+    command.args(["-n", "2"]).arg(&program).arg(&work).args(arguments);
     command.env("LD_LIBRARY_PATH", &work).stdin(Stdio::null());
     let mpirun = Traced::start(command);
     let being_debugged = mpirun.at("MPIR_being_debugged");
     mpirun.memory.write_all_at(&1i32.to_ne_bytes(), being_debugged).unwrap();
     assert!(mpirun.run_to("MPIR_Breakpoint"));
+    (mpirun, work)
+}
+
+#[test]
+fn a_debugger_finds_all_ranks_waiting_and_lets_them_go() {
+    let (mpirun, work) = debugged("debugger", &[]);
+    let program = work.join("program");
     assert_eq!(mpirun.int("MPIR_debug_state"), 1, "MPIR_DEBUG_SPAWNED");
     assert_eq!(mpirun.int("MPIR_proctable_size"), 2);
     mpirun.at("MPIR_i_am_starter");
@@ -178,6 +191,16 @@ fn a_debugger_finds_all_ranks_waiting_and_lets_them_go() {
     assert_eq!(through(), 0);
     assert_eq!(mpirun.go_on(), Some(0));
     assert_eq!(through(), 2);
+}
+
+#[test]
+fn a_debugger_is_told_before_a_failed_job_is_ended() {
+    let (mpirun, _work) = debugged("debugger_failure", &["3"]);
+    assert!(mpirun.run_to("MPIR_Breakpoint"));
+    assert_eq!(mpirun.int("MPIR_debug_state"), 2, "MPIR_DEBUG_ABORTING");
+    let reason = mpirun.text(mpirun.word(mpirun.at("MPIR_debug_abort_string")));
+    assert_eq!(reason, "the job is about to end with code 3");
+    assert_eq!(mpirun.go_on(), Some(3));
 }
 
 const WAITS: &str = r#"

@@ -23,6 +23,8 @@ struct Process {
 
 /// MPIR_DEBUG_SPAWNED: the table is complete.
 const SPAWNED: i32 = 1;
+/// MPIR_DEBUG_ABORTING: the job is about to be ended, for the reason in [`MPIR_debug_abort_string`].
+const ABORTING: i32 = 2;
 
 /// Set by a debugger that has started this program.
 #[unsafe(no_mangle)]
@@ -30,6 +32,8 @@ static MPIR_being_debugged: AtomicI32 = AtomicI32::new(0);
 /// Why [`MPIR_Breakpoint`] is called.
 #[unsafe(no_mangle)]
 static MPIR_debug_state: AtomicI32 = AtomicI32::new(0);
+#[unsafe(no_mangle)]
+static MPIR_debug_abort_string: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 /// The ranks, in order, and how many they are.
 #[unsafe(no_mangle)]
 static MPIR_proctable: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
@@ -55,9 +59,26 @@ pub fn has_started_us() -> bool {
     MPIR_being_debugged.load(Ordering::Relaxed) != 0
 }
 
+fn text(bytes: &[u8]) -> *mut c_char {
+    CString::new(bytes).unwrap_or_default().into_raw()
+}
+
+fn stop(state: i32) {
+    MPIR_debug_state.store(state, Ordering::Release);
+    if has_started_us() {
+        MPIR_Breakpoint();
+    }
+}
+
+/// Lets a debugger that has started this program look at ranks that are about to be ended because of a failure.
+pub fn show_end(code: i32) {
+    let reason = format!("the job is about to end with code {code}");
+    MPIR_debug_abort_string.store(text(reason.as_bytes()), Ordering::Relaxed);
+    stop(ABORTING);
+}
+
 /// Fills the table, for as long as this program runs, and lets a debugger that has started it look at that.
 pub fn show(ranks: &[Rank]) {
-    let text = |bytes: &[u8]| CString::new(bytes).unwrap_or_default().into_raw();
     let host = text(mpi::sys::host::name().as_bytes());
     let executable = |rank: &Rank| {
         let link = std::fs::read_link(format!("/proc/{}/exe", rank.pid));
@@ -75,8 +96,5 @@ pub fn show(ranks: &[Rank]) {
     let table = table.collect::<Vec<_>>().leak();
     MPIR_proctable_size.store(table.len() as i32, Ordering::Relaxed);
     MPIR_proctable.store(table.as_mut_ptr(), Ordering::Release);
-    MPIR_debug_state.store(SPAWNED, Ordering::Release);
-    if has_started_us() {
-        MPIR_Breakpoint();
-    }
+    stop(SPAWNED);
 }

@@ -1,6 +1,7 @@
 //! How [`super`] ends a job, tells other families of its end, and what it does about signals.
 
 use super::{GRACE, LINGER, Watch};
+use crate::debugger;
 use crate::os;
 use mpi::shm::segment::Life;
 use std::time::Instant;
@@ -42,6 +43,7 @@ impl Watch<'_> {
     /// Ends the job with `code`, unless it is being ended already.
     pub(super) fn end_job(&mut self, code: i32, signal: i32) {
         if self.ending.is_none() {
+            debugger::show_end(code);
             // Those who count on these ranks end with them.
             let (segment, first) = (&self.started.segment, self.started.first);
             if !self.leads() && self.were_all_in_mpi() && !segment.is_apart(first) {
