@@ -1,23 +1,16 @@
 # PETSc, compiled from its sources on PyPI, and its own tests of vectors, index sets, star forests, meshes, matrices and
 # solvers, those for more than one rank; read by scripts/programs.
 
+PETSC_URL=https://files.pythonhosted.org/packages/df/0f/0a3ae83f60fba9357e8de2acef74fc0871078c9991ae8aac4d04df118030/petsc-3.26.1.tar.gz
 PETSC=$CACHE/sources/petsc-3.26.1
 PETSC_FOLDERS="vec/is/sf/tests vec/is/sf/tutorials vec/is/tests vec/is/is/tests vec/is/ao/tests vec/vec/tests sys/tests sys/classes/viewer/tests
     dm/tests dm/partitioner/tests dm/impls/swarm/tests dm/impls/plex/tests ksp/ksp/tests snes/tests mat/tests"
 
 petsc_fetch() {
     debian_fetch # for LAPACK
-    once venv make_venv && once "source-${PETSC##*/}" petsc_unpack || die "PETSc could not be fetched (see $CACHE/logs/fetch.log)"
+    source_package petsc "$PETSC_URL"
     [ -e "$PETSC/$WITH/lib/libpetsc.so" ] || petsc_build >"$LOGS/petsc-build.log" 2>&1 ||
         die "PETSc could not be built (see $LOGS/petsc-build.log)"
-}
-petsc_unpack() {
-    mkdir -p "$CACHE/sources" && "$PYTHON" - "${PETSC##*/}.tar.gz" "$PETSC.tar.gz" <<'END' && tar -C "$CACHE/sources" -xf "$PETSC.tar.gz"
-import re, sys, urllib.request
-page = urllib.request.urlopen("https://pypi.org/simple/petsc/").read().decode()
-url = re.search('href="([^"#]*/%s)' % re.escape(sys.argv[1]), page)[1]
-urllib.request.urlretrieve(url, sys.argv[2])
-END
 }
 petsc_build() {
     # LAPACK lies in the cache, unless the system has it.

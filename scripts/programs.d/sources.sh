@@ -1,19 +1,20 @@
 # Test suites of others, compiled from Debian's source packages: HDF5's parallel tests, which live on files, and MPICH's own; read by
 # scripts/programs.
 
-# source_package NAME VERSION.SUFFIX: unpacks a source package; its files lie in $CACHE/sources/NAME-*.
+# source_package NAME URL: unpacks a package of sources; its files lie in $CACHE/sources/NAME-*.
 source_package() {
     once "source-$1" fetch_source "$1" "$2" || die "the sources of $1 could not be fetched (see $CACHE/logs/fetch.log)"
 }
 fetch_source() {
-    local url=http://deb.debian.org/debian/pool/main/${1:0:1}/$1/$1_$2
     mkdir -p "$CACHE/sources" &&
-        "$PYTHON" -c 'import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])' "$url" "$CACHE/sources/$1.tar" &&
+        "$PYTHON" -c 'import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])' "$2" "$CACHE/sources/$1.tar" &&
         tar -C "$CACHE/sources" -xf "$CACHE/sources/$1.tar"
 }
+# debian_source NAME VERSION.SUFFIX: the same of Debian's.
+debian_source() { source_package "$1" "http://deb.debian.org/debian/pool/main/${1:0:1}/$1/$1_$2"; }
 
 hdf5_fetch() {
-    source_package hdf5 1.10.8+repack1.orig.tar.gz
+    debian_source hdf5 1.10.8+repack1.orig.tar.gz
     HDF5=$CACHE/scratch/hdf5-$WITH
     [ -x "$HDF5/testpar/t_filters_parallel" ] || hdf5_build >"$LOGS/hdf5-build.log" 2>&1 ||
         die "HDF5 could not be built (see $LOGS/hdf5-build.log)"
@@ -43,7 +44,7 @@ hdf5() { # RANKS
 # (redscatblk of C++), and what does not compile (c2f2ciof90, uerrhandf08).
 SUITE_EXCEPT='/(oplxor|indexed_misc|indexed_misc_oldapi|ic2|qmpi_test|cartsuball|baseenv|baseenvf|baseenvf90|redscatblk|c2f2ciof90|uerrhandf08) '
 mpich_suite() { # FOLDER LEAST
-    source_package mpich 4.0.2.orig.tar.xz
+    debian_source mpich 4.0.2.orig.tar.xz
     local suite=$CACHE/scratch/mpich-suite-$WITH failed
     [ -e "$suite/util/libmtest.la" ] || suite_build "$suite" >"$LOGS/mpich-suite-build.log" 2>&1 ||
         die "MPICH's suite could not be built (see $LOGS/mpich-suite-build.log)"

@@ -28,13 +28,6 @@ pub fn is_ancestor(pid: i32) -> bool {
     parent > 1
 }
 
-/// Whether a debugger, or another program that traces processes, has process `pid`. Cost: opens a file.
-pub fn is_traced(pid: i32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
-    tracer.is_some_and(|tracer| tracer.trim() != "0")
-}
-
 /// Which namespace this process counts processes in, where the kernel tells; the same number means the same process there only.
 pub fn namespace() -> Option<u64> {
     std::fs::metadata("/proc/self/ns/pid").ok().map(|file| file.ino())

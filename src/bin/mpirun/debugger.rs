@@ -23,15 +23,16 @@ struct Process {
 
 /// MPIR_DEBUG_SPAWNED: the table is complete.
 const SPAWNED: i32 = 1;
-/// MPIR_DEBUG_ABORTING: the job is about to be ended, for the reason in [`MPIR_debug_abort_string`].
+/// MPIR_DEBUG_ABORTING: the job is about to be ended.
 const ABORTING: i32 = 2;
 
-/// Set by a debugger that has started this program.
+/// Set by a debugger that has started this program, or attached to it.
 #[unsafe(no_mangle)]
 static MPIR_being_debugged: AtomicI32 = AtomicI32::new(0);
 /// Why [`MPIR_Breakpoint`] is called.
 #[unsafe(no_mangle)]
 static MPIR_debug_state: AtomicI32 = AtomicI32::new(0);
+/// The reason, in a sentence, while that is [`ABORTING`].
 #[unsafe(no_mangle)]
 static MPIR_debug_abort_string: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 /// The ranks, in order, and how many they are.
@@ -54,30 +55,32 @@ extern "C" fn MPIR_Breakpoint() {
     std::hint::black_box(&MPIR_debug_state);
 }
 
-/// Whether a debugger has started this program: then ranks are to wait in MPI_Init until [`show`] has returned.
-pub fn has_started_us() -> bool {
+/// Whether there is a debugger. If it has started this program, ranks are to wait in MPI_Init until [`show`] has returned.
+pub fn is_there() -> bool {
     MPIR_being_debugged.load(Ordering::Relaxed) != 0
 }
 
+/// For as long as this program runs.
 fn text(bytes: &[u8]) -> *mut c_char {
     CString::new(bytes).unwrap_or_default().into_raw()
 }
 
+/// Stops for a debugger if there is one.
 fn stop(state: i32) {
     MPIR_debug_state.store(state, Ordering::Release);
-    if has_started_us() {
+    if is_there() {
         MPIR_Breakpoint();
     }
 }
 
-/// Lets a debugger that has started this program look at ranks that are about to be ended because of a failure.
+/// Lets a debugger look at ranks that are about to be ended with `code`.
 pub fn show_end(code: i32) {
     let reason = format!("the job is about to end with code {code}");
     MPIR_debug_abort_string.store(text(reason.as_bytes()), Ordering::Relaxed);
     stop(ABORTING);
 }
 
-/// Fills the table, for as long as this program runs, and lets a debugger that has started it look at that.
+/// Fills the table, for as long as this program runs, and lets a debugger look at that.
 pub fn show(ranks: &[Rank]) {
     let host = text(mpi::sys::host::name().as_bytes());
     let executable = |rank: &Rank| {

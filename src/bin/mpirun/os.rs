@@ -318,13 +318,23 @@ pub fn kill(pid: i32, group: bool, signal: i32) {
 
 /// Whether a process has a handler for a signal, or ignores it.
 pub fn catches(pid: i32, signal: i32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let has = |line: &str| {
         let mask = line.strip_prefix("SigCgt:").or_else(|| line.strip_prefix("SigIgn:"));
         let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
         mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
     };
-    status.lines().any(has)
+    status(pid).lines().any(has)
+}
+
+/// Whether a debugger, or another program that traces processes, has a process.
+pub fn is_traced(pid: i32) -> bool {
+    let tracer = |line: &str| line.strip_prefix("TracerPid:").map(|tracer| tracer.trim() != "0");
+    status(pid).lines().find_map(tracer).unwrap_or(false)
+}
+
+/// What the kernel says of a process (proc(5)); nothing of one that is gone.
+fn status(pid: i32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default()
 }
 
 /// The time as date(1) has it in the C locale: `Fri Nov 20 15:45:09 2026`.

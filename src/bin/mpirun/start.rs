@@ -134,7 +134,7 @@ pub fn start(job: &Job, host: Option<&Host>, mask: Mask) -> Result<Started, Fail
     };
     let first = host.map_or(0, |host| host.first);
     segment.launch(first, std::process::id() as i32);
-    let held = host.is_none() && debugger::has_started_us();
+    let held = host.is_none() && debugger::is_there();
     if held {
         segment.hold_ranks();
     }

@@ -13,7 +13,7 @@ use crate::output::Streams;
 use crate::remains::{clear, memory};
 use crate::report;
 use crate::server::{Effect, Server, Stage};
-use crate::stall::{self, Stall};
+use crate::stall::{self, Stall, Stuck};
 use crate::start::Started;
 use crate::top::{Screen, Table};
 use crate::view::{self, Calls, View};
@@ -21,7 +21,6 @@ use mpi::launch::aborted_with;
 use mpi::launch::pmi::Lines;
 use mpi::shm::segment::Life;
 use mpi::shm::segment::annex::Outcome;
-use mpi::sys::process::is_traced;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -559,9 +558,11 @@ impl Watch<'_> {
             None => segment.concerns(first, place) && guests::takes_part(segment, place),
         };
         let stuck = stall.look(self.job.stall, segment, takes_part);
-        let is_traced = |place| is_traced(segment.rank(place).pid.load(Ordering::Relaxed) as i32);
-        let may_end = stuck.as_ref().is_some_and(|stuck| stuck.end);
-        let looked_at = (0..segment.known()).find(|&place| may_end && takes_part(place) && is_traced(place));
+        let is_traced = |place| os::is_traced(segment.rank(place).pid.load(Ordering::Relaxed) as i32);
+        let looked_at = match stuck {
+            Some(Stuck { end: true, .. }) => (0..segment.known()).find(|&place| takes_part(place) && is_traced(place)),
+            _ => None,
+        };
         self.stall = stall;
         let Some(stuck) = stuck else { return };
         self.tell(&stuck.headline, stuck.is_certain);
