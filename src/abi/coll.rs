@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::coll_args::*;
+use super::coll_short;
 use super::constants::*;
 use super::edge::*;
 use super::info::check_info;
@@ -17,9 +18,9 @@ use crate::mpi::coll::args::check_own;
 use crate::mpi::coll::call::{self, Task};
 use crate::mpi::coll::machine::Element;
 use crate::mpi::coll::plan::{Blocks, Data, Reduction, Root};
+use crate::mpi::coll::short;
 use crate::mpi::coll::signature::Call;
 use crate::mpi::comm::Comm;
-use crate::mpi::datatype::basic::row_size;
 use crate::mpi::pt2pt::{persistent, types};
 use crate::mpi::traffic::Gift;
 use std::ffi::{c_int, c_void};
@@ -125,14 +126,14 @@ macro_rules! counted {
 
 plain! {
     MPI_Barrier, MPI_Ibarrier, MPI_Barrier_init, "§6.3",
-    () => |_hold, _comm| Ok(Task::Barrier(Call::Barrier)), quick call::barrier_at_once(_hold, _comm);
+    () => |_hold, _comm| Ok(Task::Barrier(Call::Barrier)), quick short::barrier(_hold, _comm);
 }
 
 counted! {
     MPI_Bcast, MPI_Ibcast, MPI_Bcast_init, "§6.4",
     (buffer: *mut c_void, count: Count, datatype: MPI_Datatype, root: c_int) => |hold, comm|
         bcast(hold, comm, (buffer, count.into(), datatype), root),
-        quick bcast_at_once(hold, comm, (buffer, count.into(), datatype), root);
+        quick coll_short::bcast(hold, comm, (buffer, count.into(), datatype), root);
 
     MPI_Gather, MPI_Igather, MPI_Gather_init, "§6.5",
     (
@@ -141,6 +142,9 @@ counted! {
     ) => |hold, comm| {
         let recv = |hold: &Hold| blocks(hold, (recvbuf, recvcount.into(), recvtype), RECV);
         gather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv, root, true)
+    }, quick {
+        let (send, recv) = ((sendbuf, sendcount.into(), sendtype), (recvbuf.cast_const(), recvcount.into(), recvtype));
+        coll_short::gather(hold, comm, send, recv, root)
     };
 
     MPI_Gatherv, MPI_Igatherv, MPI_Gatherv_init, "§6.5",
@@ -160,6 +164,9 @@ counted! {
     ) => |hold, comm| {
         let send = |hold: &Hold| blocks(hold, (sendbuf, sendcount.into(), sendtype), SEND);
         scatter(hold, comm, send, (recvbuf, recvcount.into(), recvtype), root, true)
+    }, quick {
+        let (send, recv) = ((sendbuf, sendcount.into(), sendtype), (recvbuf.cast_const(), recvcount.into(), recvtype));
+        coll_short::scatter(hold, comm, send, recv, root)
     };
 
     MPI_Scatterv, MPI_Iscatterv, MPI_Scatterv_init, "§6.6",
@@ -179,6 +186,9 @@ counted! {
     ) => |hold, comm| {
         let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), RECV);
         allgather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv?)
+    }, quick {
+        let (send, recv) = ((sendbuf, sendcount.into(), sendtype), (recvbuf.cast_const(), recvcount.into(), recvtype));
+        coll_short::allgather(hold, comm, send, recv)
     };
 
     MPI_Allgatherv, MPI_Iallgatherv, MPI_Allgatherv_init, "§6.7",
@@ -198,6 +208,9 @@ counted! {
         let send = |hold: &Hold| blocks(hold, (sendbuf, sendcount.into(), sendtype), SEND);
         let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), RECV);
         alltoall(hold, comm, sendbuf, send, recv?)
+    }, quick {
+        let (send, recv) = ((sendbuf, sendcount.into(), sendtype), (recvbuf.cast_const(), recvcount.into(), recvtype));
+        coll_short::alltoall(hold, comm, send, recv)
     };
 
     MPI_Alltoallv, MPI_Ialltoallv, MPI_Alltoallv_init, "§6.8",
@@ -225,7 +238,8 @@ counted! {
     MPI_Reduce, MPI_Ireduce, MPI_Reduce_init, "§6.9.1",
     (
         sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op, root: c_int
-    ) => |hold, comm| reduce(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, root);
+    ) => |hold, comm| reduce(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, root),
+        quick coll_short::reduce(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, root);
 
     MPI_Allreduce, MPI_Iallreduce, MPI_Allreduce_init, "§6.9.6",
     (
@@ -234,7 +248,7 @@ counted! {
         let reduction = reduction(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op)?;
         hold.note(|| Gift::All(reduction.bytes()));
         Ok(Task::Allreduce(reduction))
-    };
+    }, quick coll_short::allreduce(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op);
 
     MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, MPI_Reduce_scatter_block_init, "§6.10.1",
     (
@@ -255,28 +269,13 @@ counted! {
     MPI_Scan, MPI_Iscan, MPI_Scan_init, "§6.11.1",
     (
         sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op
-    ) => |hold, comm| scan(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, false);
+    ) => |hold, comm| scan(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, false),
+        quick coll_short::scan(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op);
 
     MPI_Exscan, MPI_Iexscan, MPI_Exscan_init, "§6.11.2",
     (
         sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op
     ) => |hold, comm| scan(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, true);
-}
-
-/// A broadcast of elements of a predefined type that lie in a row; `None` for others, and where anything is wrong: the long
-/// way says what. Nothing but numbers goes on, in registers.
-#[inline]
-fn bcast_at_once(
-    hold: &mut Hold,
-    comm: &Rc<Comm>,
-    (address, count, datatype): (*mut c_void, i64, MPI_Datatype),
-    root: c_int,
-) -> Option<Result<()>> {
-    let len = row_size(datatype)?.checked_mul(usize::try_from(count).ok()?)?;
-    if address.is_null() || is_in_place(address) || root as u32 >= comm.peers().size() {
-        return None;
-    }
-    call::bcast_at_once(hold, comm, root as u32, (address.cast(), len))
 }
 
 fn bcast(hold: &Hold, comm: &Rc<Comm>, buffer: Triple, root: c_int) -> Result<Task> {

@@ -10,6 +10,7 @@
 pub mod chapters;
 pub mod coll;
 pub mod coll_args;
+pub mod coll_short;
 #[rustfmt::skip]
 pub mod constants;
 pub mod datatype;

@@ -4,7 +4,7 @@
 //! Receives: blocking, nonblocking and persistent (MPI-4.1 §3.2.4, §3.7.2, §3.9).
 #![allow(unsafe_code)]
 
-use super::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_STATUS_IGNORE, MPI_SUCCESS};
+use super::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_STATUS_IGNORE, MPI_SUCCESS};
 use super::edge::*;
 use super::pt2pt::*;
 use super::status::store_status;
@@ -58,7 +58,11 @@ fn short(
     let state: &mut State = &mut hold;
     let arguments = (buf, count, datatype, source, tag);
     let Some((comm, from)) = on_short_way(state, CAREFUL | call.map_or(0, timing::bit), comm, source) else {
-        return source == MPI_ANY_SOURCE && short_any(state, call, comm, arguments, status);
+        return match source {
+            MPI_ANY_SOURCE => short_any(state, call, comm, arguments, status),
+            MPI_PROC_NULL => short_none(state, call, comm, arguments, status),
+            _ => false,
+        };
     };
     let Some((pattern, room)) = wanted(state, comm, arguments, status) else {
         return false;
@@ -123,6 +127,26 @@ fn short_any(
     };
     taken(state, call, &received, status);
     true
+}
+
+/// [`short`] for MPI_PROC_NULL.
+#[inline(never)]
+fn short_none(
+    state: &mut State,
+    call: Option<usize>,
+    comm: MPI_Comm,
+    arguments: Arguments,
+    status: *mut MPI_Status,
+) -> bool {
+    let careful = state.engine.detours & (CAREFUL | call.map_or(0, timing::bit)) != 0;
+    let Some(comm) = comm_of(state, comm).filter(|_| !careful) else {
+        return false;
+    };
+    let is_right = wanted(state, comm, arguments, status).is_some();
+    if is_right {
+        taken(state, call, &Status::PROC_NULL, status);
+    }
+    is_right
 }
 
 #[inline(never)]

@@ -4,7 +4,7 @@
 //! Sends in all modes, blocking, nonblocking and persistent (MPI-4.1 §3.4, §3.7.2, §3.9).
 #![allow(unsafe_code)]
 
-use super::constants::MPI_SUCCESS;
+use super::constants::{MPI_PROC_NULL, MPI_SUCCESS};
 use super::edge::*;
 use super::pt2pt::*;
 use super::request::REQUEST_SENT;
@@ -76,7 +76,7 @@ fn short(call: Option<usize>, (buf, count, datatype, dest, tag): Arguments, comm
     let mut hold = world.hold();
     let state: &mut State = &mut hold;
     let Some((comm, to)) = on_short_way(state, CAREFUL | call.map_or(0, timing::bit), comm, dest) else {
-        return false;
+        return dest == MPI_PROC_NULL && to_nobody(state, call, (buf, count, datatype, tag), comm);
     };
     if tag < 0 || count < 0 || buf.is_null() {
         return false;
@@ -98,6 +98,23 @@ fn short(call: Option<usize>, (buf, count, datatype, dest, tag): Arguments, comm
     }
     if channel.meter().is_some() {
         channel.count_row(to, envelope, len);
+    }
+    timing::count(state, call);
+    true
+}
+
+/// [`short`] to MPI_PROC_NULL.
+#[inline(never)]
+fn to_nobody(
+    state: &mut State,
+    call: Option<usize>,
+    (buf, count, datatype, tag): (*const c_void, i64, MPI_Datatype, c_int),
+    comm: MPI_Comm,
+) -> bool {
+    let careful = state.engine.detours & (CAREFUL | call.map_or(0, timing::bit)) != 0;
+    let is_wrong = tag < 0 || count < 0 || buf.is_null() || comm_of(state, comm).is_none();
+    if careful || is_wrong || row(state, buf, count as usize, datatype).is_none() {
+        return false;
     }
     timing::count(state, call);
     true

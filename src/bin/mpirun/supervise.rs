@@ -415,7 +415,7 @@ impl Watch<'_> {
                     (format!("was killed by signal {signal} ({name})"), 128 + signal)
                 }
                 End::Exit(code) if in_mpi => (
-                    format!("exited with code {code} without calling MPI_Finalize"),
+                    format!("exited with code {code} before MPI_Finalize was done"),
                     code.max(1),
                 ),
                 End::Exit(code) => (format!("exited with code {code}"), code),
@@ -437,7 +437,7 @@ impl Watch<'_> {
                 self.end_job(128 + signal, libc::SIGTERM);
             }
             End::Exit(0) if in_mpi => {
-                self.report(rank, "exited with code 0 without calling MPI_Finalize");
+                self.report(rank, "exited with code 0 before MPI_Finalize was done");
                 self.end_job(1, libc::SIGTERM);
             }
             End::Exit(0) => {}
@@ -447,7 +447,7 @@ impl Watch<'_> {
                 self.code.get_or_insert(code);
             }
             End::Exit(code) => {
-                let place = if in_mpi { " without calling MPI_Finalize" } else { "" };
+                let place = if in_mpi { " before MPI_Finalize was done" } else { "" };
                 self.report(rank, &format!("exited with code {code}{place}"));
                 self.end_job(code, libc::SIGTERM);
             }

@@ -14,7 +14,6 @@ use super::signature::{Call, Signature};
 use super::{alone, next_started_tag, persistent_tag, plan};
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
-use crate::mpi::pt2pt::engine::CAREFUL;
 use crate::mpi::pt2pt::types;
 use crate::mpi::request::{Request, RequestKey};
 use crate::mpi::status::Status;
@@ -259,39 +258,9 @@ pub fn shown(hold: &Hold, task: &Task, size: usize) -> Option<(usize, Signature)
     Some((shown, task.signature(hold)?))
 }
 
-/// The boards of `comm`, if they are open and nothing needs a longer look: no dead rank, no check, no profile.
-#[inline(always)]
-fn at_once<'a>(hold: &Hold, comm: &'a Comm) -> Option<&'a Rc<Boards>> {
-    let boards = comm.boards.get()?.as_ref()?;
-    let engine = &hold.engine;
-    (engine.detours & CAREFUL == 0 && engine.events == 0 && engine.channel.meter().is_none()).then_some(boards)
-}
-
-/// `MPI_Barrier` on the short way, in which no task is made; `None` where it is not for this one.
+/// What a broadcast says of itself.
 #[inline]
-pub fn barrier_at_once(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {
-    let boards = at_once(hold, comm)?;
-    let at = Where::new(comm, boards, Signature::of(Call::Barrier), boards.table.near);
-    Some(moves::barrier(hold, at).inspect_err(|_| boards.give_up(hold, comm)))
-}
-
-/// `MPI_Bcast` of bytes in a row on the short way, as [`barrier_at_once`].
-#[inline]
-pub fn bcast_at_once(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8, usize)) -> Option<Result<()>> {
-    let boards = at_once(hold, comm)?;
-    let near = boards.table.least;
-    if row.1 == 0 || row.1 > near.min(boards.table.bcast.shown) {
-        return None;
-    }
-    if comm.rank == root && boards.may_lend(hold, row.0, row.1) {
-        return None;
-    }
-    let at = Where::new(comm, boards, bcast_signature(root, row.1), near);
-    Some(moves::bcast_row(hold, at, root, row).inspect_err(|_| boards.give_up(hold, comm)))
-}
-
-#[inline]
-fn bcast_signature(root: u32, len: usize) -> Signature {
+pub(super) fn bcast_signature(root: u32, len: usize) -> Signature {
     Signature::of(Call::Bcast).with(root.into()).with(len as u64)
 }
 
@@ -303,25 +272,6 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
     let size = comm.size() as usize;
     let signature = task.signature(hold)?;
     let at = |signature| Where::new(comm, boards, signature, near);
-    // Some show `len` bytes, others take them.
-    let passing = |signature, len| Where {
-        near: table.piece(len),
-        ..at(signature)
-    };
-    // Each hands on pieces.
-    let handing = |signature| Where {
-        near: table.link,
-        ..at(signature)
-    };
-    // Some show data, others take them, by one copy or two, as the one that has them has learnt.
-    let passed_once = |at, what, len| {
-        let learns = Some(Learns {
-            what,
-            len,
-            timed: false,
-        });
-        Where { learns, ..at }
-    };
     // `len` bytes of each call, which this rank shows or offers as it has learnt.
     let learning = |signature, what, len| {
         let (offers, timed) = boards.offers(what, len);
@@ -370,10 +320,10 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         Task::Bcast(Root::Rank(root), data) => {
             let buffer = data.buffer();
             match data.len() {
-                len if len <= table.bcast.shown => Some(moves::bcast(hold, passing(signature, len), *root, &buffer)),
+                len if len <= table.bcast.shown => Some(moves::bcast(hold, at(signature).passing(len), *root, &buffer)),
                 len if table.bcast.sends(len) => None,
                 len if len <= table.bcast.learnt => {
-                    let at = passed_once(passing(signature, len), What::Bcast, len);
+                    let at = at(signature).passing(len).once(What::Bcast, len);
                     Some(long::bcast_learnt(hold, at, *root, &buffer))
                 }
                 len => table.bcast.offers(len).then(|| {
@@ -382,55 +332,8 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 }),
             }
         }
-        Task::Allreduce(reduction) => {
-            let elements = Elements::awaited(reduction)?;
-            let (row, shown) = (&table.allreduce, elements.shown(&table.allreduce));
-            match elements.size() {
-                0 => Some(Ok(())),
-                _ if elements.are_sent(row) => None,
-                len if len > shown && len <= row.handed => {
-                    Some(handed::reduce(hold, handing(signature), None, &elements))
-                }
-                len if len > shown => row
-                    .offers(len)
-                    .then(|| match len > table.phased && reduction.count >= size {
-                        true => long_reductions::allreduce(hold, at(signature), table.wide, &elements),
-                        false => long_reductions::reduce(hold, at(signature), None, &elements),
-                    }),
-                len if (table.doubling..=DOUBLED).contains(&len) && !Elements::calls(reduction) => {
-                    Some(doubling::allreduce(hold, at(signature), &elements))
-                }
-                len if len > table.phased && reduction.count >= size => {
-                    Some(shares::allreduce(hold, at(signature), table.wide, &elements))
-                }
-                len if (size > 2 && len > near) || (len >= table.share && reduction.count >= size) => {
-                    Some(shares::reduce(hold, at(signature), None, &elements))
-                }
-                _ => Some(reductions::allreduce(hold, at(signature), &elements)),
-            }
-        }
-        Task::Reduce(Root::Rank(root), reduction) => {
-            let elements = Elements::awaited(reduction)?;
-            let (row, shown) = (&table.reduce, elements.shown(&table.reduce));
-            match elements.size() {
-                0 => Some(Ok(())),
-                _ if elements.are_sent(row) => None,
-                len if len > shown.max(row.learnt) && len <= row.handed => {
-                    Some(handed::reduce(hold, handing(signature), Some(*root), &elements))
-                }
-                len if len > shown.max(row.learnt) => row
-                    .offers(len)
-                    .then(|| long_reductions::reduce(hold, at(signature), Some(*root), &elements)),
-                len if len > shown && size == 2 => {
-                    let at = passed_once(passing(signature, len), What::Reduce, len);
-                    Some(long_reductions::reduce_learnt(hold, at, *root, &elements))
-                }
-                len if len >= table.reduce_share && reduction.count >= size => {
-                    Some(shares::reduce(hold, at(signature), Some(*root), &elements))
-                }
-                len => Some(reductions::reduce(hold, passing(signature, len), *root, &elements)),
-            }
-        }
+        Task::Allreduce(reduction) => allreduce(hold, at(signature), &Elements::awaited(reduction)?),
+        Task::Reduce(Root::Rank(root), reduction) => reduce(hold, at(signature), *root, &Elements::awaited(reduction)?),
         Task::ReduceScatter(reduction, counts) => {
             let elements = Elements::awaited(reduction)?;
             let block = |rank| reductions::block(counts, rank);
@@ -443,37 +346,16 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 _ => Some(shares::reduce_scatter(hold, at(signature), &elements, block)),
             }
         }
-        Task::Scan(reduction, exclusive) => {
-            let elements = Elements::awaited(reduction)?;
-            match elements.size() {
-                0 => Some(Ok(())),
-                _ if elements.are_sent(&table.scan) => None,
-                // Scans give functions of the program whole vectors, as MPICH's do, whose tests ask for that.
-                _ if elements.would_be_cut(near) => None,
-                len if len > table.scan.shown.max(table.scan.learnt) => {
-                    (table.scan.offers(len)).then(|| long_reductions::scan(hold, at(signature), &elements, *exclusive))
-                }
-                // All that rank 1 wants is what rank 0 has, which goes as broadcasts do.
-                len if *exclusive && size == 2 && table.scan.learnt > 0 && len > table.bcast.shown => {
-                    let at = passed_once(passing(signature, len), What::Scan, len);
-                    (len <= table.bcast.learnt).then(|| long::bcast_learnt(hold, at, 0, &elements.passed_up(comm.rank)))
-                }
-                len if !*exclusive && size == 2 && len > table.scan.shown => {
-                    let at = passed_once(passing(signature, len), What::Scan, len);
-                    Some(long_reductions::scan_learnt(hold, at, &elements))
-                }
-                _ => Some(reductions::scan(hold, at(signature), &elements, *exclusive)),
-            }
-        }
+        Task::Scan(reduction, exclusive) => scan(hold, at(signature), &Elements::awaited(reduction)?, *exclusive),
         Task::Gather(Root::Rank(root), send, recv, regular) => {
             let buffer = send.as_ref().map(Data::buffer);
             match agreed_block(comm, *root, *regular, send.as_ref(), recv.as_ref()) {
                 Some(len) if table.gather.sends(len) => None,
                 Some(len) if len <= table.gather.shown.max(table.gather.learnt) => {
-                    let at = passing(in_pieces(signature, len, table.piece(len)), len);
+                    let at = at(in_pieces(signature, len, table.piece(len))).passing(len);
                     let (send, recv) = (buffer.as_ref(), recv.as_ref());
                     Some(match len > table.gather.shown && size == 2 {
-                        true => long::gather_learnt(hold, passed_once(at, What::Gather, len), *root, len, send, recv),
+                        true => long::gather_learnt(hold, at.once(What::Gather, len), *root, len, send, recv),
                         false => moves::gather(hold, at, len, send, recv),
                     })
                 }
@@ -550,6 +432,82 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             }
         }
         _ => None,
+    }
+}
+
+/// `MPI_Allreduce` by boards; `None` where it goes as a schedule.
+#[inline]
+pub(super) fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Option<Result<()>> {
+    let (table, size) = (&at.boards.table, at.comm.size() as usize);
+    let (row, shown) = (&table.allreduce, elements.shown(&table.allreduce));
+    match elements.size() {
+        0 => Some(Ok(())),
+        _ if elements.are_sent(row) => None,
+        len if len > shown && len <= row.handed => Some(handed::reduce(hold, at.linked(), None, elements)),
+        len if len > shown => row
+            .offers(len)
+            .then(|| match len > table.phased && elements.count >= size {
+                true => long_reductions::allreduce(hold, at, table.wide, elements),
+                false => long_reductions::reduce(hold, at, None, elements),
+            }),
+        len if (table.doubling..=DOUBLED).contains(&len) && !elements.are_called() => {
+            Some(doubling::allreduce(hold, at, elements))
+        }
+        len if len > table.phased && elements.count >= size => Some(shares::allreduce(hold, at, table.wide, elements)),
+        len if (size > 2 && len > at.near) || (len >= table.share && elements.count >= size) => {
+            Some(shares::reduce(hold, at, None, elements))
+        }
+        _ => Some(reductions::allreduce(hold, at, elements)),
+    }
+}
+
+/// `MPI_Reduce` by boards; `None` where it goes as a schedule.
+#[inline]
+pub(super) fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements) -> Option<Result<()>> {
+    let (table, size) = (&at.boards.table, at.comm.size() as usize);
+    let (row, shown) = (&table.reduce, elements.shown(&table.reduce));
+    match elements.size() {
+        0 => Some(Ok(())),
+        _ if elements.are_sent(row) => None,
+        len if len > shown.max(row.learnt) && len <= row.handed => {
+            Some(handed::reduce(hold, at.linked(), Some(root), elements))
+        }
+        len if len > shown.max(row.learnt) => row
+            .offers(len)
+            .then(|| long_reductions::reduce(hold, at, Some(root), elements)),
+        len if len > shown && size == 2 => {
+            let at = at.passing(len).once(What::Reduce, len);
+            Some(long_reductions::reduce_learnt(hold, at, root, elements))
+        }
+        len if len >= table.reduce_share && elements.count >= size => {
+            Some(shares::reduce(hold, at, Some(root), elements))
+        }
+        len => Some(reductions::reduce(hold, at.passing(len), root, elements)),
+    }
+}
+
+/// `MPI_Scan`, or `MPI_Exscan` if `exclusive`, by boards; `None` where it goes as a schedule.
+#[inline]
+pub(super) fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) -> Option<Result<()>> {
+    let (table, size, rank) = (&at.boards.table, at.comm.size(), at.comm.rank);
+    match elements.size() {
+        0 => Some(Ok(())),
+        _ if elements.are_sent(&table.scan) => None,
+        // Scans give functions of the program whole vectors, as MPICH's do, whose tests ask for that.
+        _ if elements.would_be_cut(at.near) => None,
+        len if len > table.scan.shown.max(table.scan.learnt) => {
+            (table.scan.offers(len)).then(|| long_reductions::scan(hold, at, elements, exclusive))
+        }
+        // All that rank 1 wants is what rank 0 has, which goes as broadcasts do.
+        len if exclusive && size == 2 && table.scan.learnt > 0 && len > table.bcast.shown => {
+            let at = at.passing(len).once(What::Scan, len);
+            (len <= table.bcast.learnt).then(|| long::bcast_learnt(hold, at, 0, &elements.passed_up(rank)))
+        }
+        len if !exclusive && size == 2 && len > table.scan.shown => {
+            let at = at.passing(len).once(What::Scan, len);
+            Some(long_reductions::scan_learnt(hold, at, elements))
+        }
+        _ => Some(reductions::scan(hold, at, elements, exclusive)),
     }
 }
 

@@ -23,6 +23,7 @@ pub mod reduce_scatter;
 pub mod scan;
 pub mod scatter;
 pub mod schedule;
+pub mod short;
 pub mod signature;
 #[cfg(test)]
 mod simulate;

@@ -166,7 +166,7 @@ mod tests {
     use super::super::Where;
     use super::super::tests::{ANY, Step, What, take};
     use super::*;
-    use crate::mpi::coll::board::moves;
+    use crate::mpi::coll::board::{moves, rows};
     use crate::mpi::coll::signature::{Call, Signature};
     use crate::mpi::coll::{board, support};
     use crate::mpi::comm::create;
@@ -188,7 +188,7 @@ mod tests {
                 let row = (byte.as_mut_ptr(), 1);
                 if me == 1 {
                     moves::barrier(&mut hold, barrier).unwrap();
-                    moves::bcast_row(&mut hold, bcast, 0, row).unwrap();
+                    rows::bcast(&mut hold, bcast, 0, row).unwrap();
                     assert_eq!((byte[0], boards.lead.who.get()), (1, (leads == 1).then_some(0)));
                     moves::barrier(&mut hold, barrier).unwrap();
                     // Nobody waited for anybody in between.
@@ -202,7 +202,7 @@ mod tests {
                 while !left(first) || !world.segment().rank(1).bell.is_set() {
                     std::thread::yield_now();
                 }
-                moves::bcast_row(&mut hold, bcast, 0, row).unwrap();
+                rows::bcast(&mut hold, bcast, 0, row).unwrap();
                 let turn = barrier.turn();
                 turn.show_with(&mut hold, 0, |_| ()).unwrap();
                 while leads == 0 && !left(turn.number) && world.segment().death(1).is_none() {

@@ -26,6 +26,7 @@
 //! | [`moves`] | operations that move data |
 //! | [`passed`] | memory that two ranks pass to each other in nonblocking operations |
 //! | [`reductions`] | operations that compute |
+//! | [`rows`] | short operations that move data, of bytes in rows |
 //! | [`shares`] | reductions of which each rank does a share |
 //! | [`sheet`] | how what is shown is written |
 //! | [`started`] | nonblocking operations |
@@ -53,6 +54,7 @@ pub mod long_reductions;
 pub mod moves;
 mod passed;
 pub mod reductions;
+pub mod rows;
 pub mod shares;
 mod sheet;
 pub mod started;
@@ -213,6 +215,29 @@ impl<'a> Where<'a> {
     #[inline]
     pub fn turn(&self) -> Turn<'a> {
         Turn::begin(self.comm, self.boards, self.signature)
+    }
+
+    /// For `len` bytes that some show and others take.
+    #[inline]
+    pub fn passing(self, len: usize) -> Where<'a> {
+        let near = self.boards.table.piece(len);
+        Where { near, ..self }
+    }
+
+    /// For pieces that each hands on.
+    pub fn linked(self) -> Where<'a> {
+        let near = self.boards.table.link;
+        Where { near, ..self }
+    }
+
+    /// For `len` bytes that some show and others take by one copy or two, as the one that has them has learnt.
+    pub fn once(self, what: Operation, len: usize) -> Where<'a> {
+        let learns = Some(Learns {
+            what,
+            len,
+            timed: false,
+        });
+        Where { learns, ..self }
     }
 
     /// The other ranks, from the one behind this one on.

@@ -46,24 +46,6 @@ pub fn bcast(hold: &mut Hold, at: Where, root: u32, data: &Buffer) -> Result<()>
     pieces(data.len(), at.near).try_for_each(|piece| bcast_piece(hold, at, root, data, piece))
 }
 
-/// As [`bcast`], of bytes in a row that are shown in one turn, and without counting them for a profile.
-///
-/// # Errors
-/// As [`bcast`].
-#[inline(always)]
-pub fn bcast_row(hold: &mut Hold, at: Where, root: u32, (row, len): (*mut u8, usize)) -> Result<()> {
-    let turn = at.turn();
-    if at.comm.rank == root {
-        // SAFETY: the sheet has as many bytes as the row, which the program owns.
-        return turn.show_and_finish(hold, len, |sheet| unsafe { sheet.copy(row, len) });
-    }
-    let view = turn.see(hold, root, Some(len))?;
-    // SAFETY: the view has as many bytes as the row, which the program owns.
-    unsafe { hold.engine.channel.ahead.from_peer(view.data, row, len) };
-    turn.finish(hold);
-    Ok(())
-}
-
 /// As [`bcast`], of a rank that is not the root, which has begun the first turn.
 ///
 /// # Errors

@@ -49,7 +49,8 @@ pub struct Elements<'a> {
     /// This rank's operands; `None` where they lie in `recv`.
     pub(super) send: Option<*mut u8>,
     pub(super) recv: *mut u8,
-    pub(super) count: usize,
+    /// How many.
+    pub count: usize,
 }
 
 impl<'a> Elements<'a> {
@@ -85,10 +86,16 @@ impl<'a> Elements<'a> {
         !matches!(reduction.op.function, Function::Builtin(_))
     }
 
+    /// As [`Elements::calls`].
+    #[inline]
+    pub fn are_called(&self) -> bool {
+        Elements::calls(self.reduction)
+    }
+
     /// Bytes up to which they are shown, as `row` says: functions of the program are given what is shown alone.
     #[inline]
     pub fn shown(&self, row: &Row) -> usize {
-        match Elements::calls(self.reduction) {
+        match self.are_called() {
             true => row.shown_unasked,
             false => row.shown,
         }
@@ -97,12 +104,12 @@ impl<'a> Elements<'a> {
     /// Whether they go by messages, as `row` says or because a function of the program would be given what is not shown.
     #[inline]
     pub fn are_sent(&self, row: &Row) -> bool {
-        row.sends(self.size()) || Elements::calls(self.reduction) && self.size() > self.shown(row)
+        row.sends(self.size()) || self.are_called() && self.size() > self.shown(row)
     }
 
     /// Whether a function of the program would be given the elements of a turn of `near` bytes in several calls.
     pub fn would_be_cut(&self, near: usize) -> bool {
-        Elements::calls(self.reduction) && self.size() > near.min(KEPT)
+        self.are_called() && self.size() > near.min(KEPT)
     }
 
     /// Bytes of all elements, gaps included.
@@ -262,6 +269,14 @@ impl<'a> Elements<'a> {
         rank == turn.comm.rank && self.send.is_none() && (turn.swap.is_some() || turn.passes)
     }
 
+    /// Reduces this rank's operand and what the other one of two ranks shows into `to`.
+    fn reduce_with_other(&self, hold: &mut Hold, turn: &Turn, to: *mut u8) -> Result<()> {
+        let (me, other) = (turn.comm.rank, 1 - turn.comm.rank);
+        let theirs = turn.see(hold, other, Some(self.size()))?;
+        turn.count(hold, other, self.size());
+        self.with_other(hold, me, theirs.data, to)
+    }
+
     /// Reduces this rank's operand, `me` of two ranks, and the other one's at `theirs` into `to`.
     pub(super) fn with_other(&self, hold: &mut Hold, me: u32, theirs: *const u8, to: *mut u8) -> Result<()> {
         let view = |data, from| View {
@@ -300,7 +315,7 @@ impl<'a> Elements<'a> {
         let at = left.data.wrapping_add(start);
         let right = right.map(|right| right.data.wrapping_add(start));
         // Functions of the program never see what another rank shows.
-        let kept = if Elements::calls(self.reduction) { Some(0) } else { own };
+        let kept = if self.are_called() { Some(0) } else { own };
         let Some(kept) = kept else {
             // SAFETY: the views have all elements (`see` compared the lengths), and `to` is the caller's, apart from them: what this
             // rank has in place has been shown and is read from there.
@@ -348,7 +363,10 @@ pub fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Result<()> 
     for elements in elements.pieces(at.near * SHARED) {
         let turn = at.exchange();
         elements.show_operand(hold, &turn)?;
-        elements.reduce_all(hold, &turn)?;
+        match turn.size() {
+            2 => elements.reduce_with_other(hold, &turn, elements.recv)?,
+            _ => elements.reduce_all(hold, &turn)?,
+        }
         turn.seen_all();
         turn.finish(hold);
     }
@@ -445,10 +463,7 @@ pub fn reduce_scatter_of_two(
         // In place, what it shows is not overwritten by results before this turn's.
         piece(other).show_operand(hold, &turn)?;
         let mine = piece(me);
-        let theirs = turn.see(hold, other, Some(mine.size()))?;
-        let to = elements.result(done, mine.count).address;
-        mine.with_other(hold, me, theirs.data, to)?;
-        turn.count(hold, other, mine.size());
+        mine.reduce_with_other(hold, &turn, elements.result(done, mine.count).address)?;
         turn.seen_all();
         turn.finish(hold);
     }

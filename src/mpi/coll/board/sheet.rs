@@ -33,10 +33,21 @@ impl Sheet<'_> {
     #[inline(always)]
     pub unsafe fn copy(&mut self, row: *const u8, len: usize) {
         // SAFETY: the caller's promise.
+        unsafe { self.copy_to(0, row, len) };
+    }
+
+    /// Copies `len` bytes to `place`.
+    ///
+    /// # Safety
+    /// As [`Sheet::copy`], of `place + len` bytes.
+    #[inline(always)]
+    pub unsafe fn copy_to(&mut self, place: usize, row: *const u8, len: usize) {
+        let to = self.room.wrapping_add(place);
+        // SAFETY: the caller's promise.
         unsafe {
             match &mut self.stores {
-                Some(stores) => stores.copy(row, self.room, len),
-                None => copy::bytes(row, self.room, len),
+                Some(stores) => stores.copy(row, to, len),
+                None => copy::bytes(row, to, len),
             }
         }
     }
