@@ -224,6 +224,9 @@ impl<'a> Elements<'a> {
 
     /// Reduces what ranks 0 to `last` show, all of it, into the receive buffer.
     pub(super) fn reduce_whole(&self, hold: &mut Hold, turn: &Turn, last: u32) -> Result<()> {
+        if turn.size() == 2 && last == 1 && self.send.is_some() {
+            return self.reduce_with_other(hold, turn, self.recv);
+        }
         (0..=last).for_each(|rank| turn.count(hold, rank, self.size()));
         self.reduce(hold, turn, last, (0, self.count), self.recv, &|_| (0, 0))
     }
