@@ -26,6 +26,10 @@ static void envelopes(void)
     FAILS(MPI_ERR_TAG, MPI_Iprobe(0, -5, MPI_COMM_WORLD, &flag, &status));
     FAILS(MPI_ERR_TAG, MPI_Probe(MPI_PROC_NULL, -5, MPI_COMM_WORLD, &status));
     FAILS(MPI_ERR_TAG, MPI_Iprobe(MPI_PROC_NULL, -5, MPI_COMM_WORLD, &flag, &status));
+    FAILS(MPI_ERR_TAG, MPI_Send(a, 1, MPI_INT, MPI_PROC_NULL, -1, MPI_COMM_WORLD));
+    FAILS(MPI_ERR_TAG, MPI_Recv(a, 1, MPI_INT, MPI_PROC_NULL, -5, MPI_COMM_WORLD, &status));
+    FAILS(MPI_ERR_COUNT, MPI_Isend(a, -1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &request));
+    FAILS(MPI_ERR_COUNT, MPI_Recv(a, -1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, &status));
     FAILS(MPI_ERR_COUNT, MPI_Send(a, -1, MPI_INT, 0, 1, MPI_COMM_WORLD));
     FAILS(MPI_ERR_COUNT, MPI_Recv(a, -1, MPI_INT, 0, 1, MPI_COMM_WORLD, &status));
     FAILS(MPI_ERR_COUNT, MPI_Irecv(a, -1, MPI_INT, 0, 1, MPI_COMM_WORLD, &request));
@@ -41,6 +45,8 @@ static void handles(void)
     MPI_Comm gone, gone_copy;
     int size;
     FAILS(MPI_ERR_COMM, MPI_Send(a, 1, MPI_INT, 0, 1, MPI_COMM_NULL));
+    FAILS(MPI_ERR_COMM, MPI_Send(a, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_NULL));
+    FAILS(MPI_ERR_COMM, MPI_Recv(a, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_NULL, &status));
     FAILS(MPI_ERR_COMM, MPI_Comm_size(MPI_COMM_NULL, &size));
     FAILS(MPI_ERR_COMM, MPI_Comm_size((MPI_Comm)0x12345678, &size));
     FAILS(MPI_ERR_COMM, MPI_Barrier((MPI_Comm)MPI_INT));
@@ -52,6 +58,7 @@ static void handles(void)
     FAILS(MPI_ERR_COMM, MPI_Send(a, 1, MPI_INT, 0, 1, gone_copy));
     FAILS(MPI_ERR_TYPE, MPI_Send(a, 1, MPI_DATATYPE_NULL, 0, 1, MPI_COMM_WORLD));
     FAILS(MPI_ERR_TYPE, MPI_Recv(a, 1, MPI_DATATYPE_NULL, 0, 1, MPI_COMM_WORLD, &status));
+    FAILS(MPI_ERR_TYPE, MPI_Send(a, 1, MPI_DATATYPE_NULL, MPI_PROC_NULL, 1, MPI_COMM_WORLD));
     FAILS(MPI_ERR_TYPE, MPI_Send(a, 1, (MPI_Datatype)MPI_COMM_WORLD, 0, 1, MPI_COMM_WORLD));
     FAILS(MPI_ERR_TYPE, MPI_Type_size(MPI_DATATYPE_NULL, &size));
     OK(MPI_Type_contiguous(2, MPI_INT, &open));
