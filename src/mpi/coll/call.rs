@@ -450,7 +450,7 @@ pub(super) fn allreduce(hold: &mut Hold, at: Where, elements: &Elements) -> Opti
                 true => long_reductions::allreduce(hold, at, table.wide, elements),
                 false => long_reductions::reduce(hold, at, None, elements),
             }),
-        len if (table.doubling..=DOUBLED).contains(&len) && !elements.are_called() => {
+        len if (table.doubling..=DOUBLED).contains(&len) && !elements.call_the_program() => {
             Some(doubling::allreduce(hold, at, elements))
         }
         len if len > table.phased && elements.count >= size => Some(shares::allreduce(hold, at, table.wide, elements)),

@@ -73,68 +73,56 @@ pub fn bcast(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8, usize))
 /// `MPI_Gather` of blocks of `len` bytes, more than 0; only the root has a row to receive them in.
 #[inline]
 pub fn gather(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<()>> {
-    let boards = match members(hold, comm)? {
-        Members::One => return kept(rows, len),
-        Members::Boards(boards) => boards,
-    };
-    let table = &boards.table;
-    if len > table.least.min(table.gather.shown) || table.gather.sends(len) {
-        return None;
-    }
-    let at = Where::new(comm, boards, rooted(Call::Gather, root), table.least);
-    let outcome = rows::gather(hold, at, root, rows, len);
-    over(hold, comm, boards, outcome)
+    moved(hold, comm, (rows, len), |hold, boards| {
+        let table = &boards.table;
+        if len > table.least.min(table.gather.shown) || table.gather.sends(len) {
+            return None;
+        }
+        let at = Where::new(comm, boards, rooted(Call::Gather, root), table.least);
+        Some(rows::gather(hold, at, root, rows, len))
+    })
 }
 
 /// `MPI_Scatter` of blocks of `len` bytes, more than 0; only the root has a row of them to send.
 #[inline]
 pub fn scatter(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<()>> {
-    let boards = match members(hold, comm)? {
-        Members::One => return kept(rows, len),
-        Members::Boards(boards) => boards,
-    };
-    let (table, all) = (&boards.table, len.checked_mul(comm.size() as usize)?);
-    if all > table.near || all - len > table.scatter.shown {
-        return None;
-    }
-    if comm.rank == root && boards.may_lend(hold, rows.0, all) {
-        return None;
-    }
-    let at = Where::new(comm, boards, rooted(Call::Scatter, root), table.near);
-    let outcome = rows::scatter(hold, at, root, rows, len);
-    over(hold, comm, boards, outcome)
+    moved(hold, comm, (rows, len), |hold, boards| {
+        let (table, all) = (&boards.table, len.checked_mul(comm.size() as usize)?);
+        if all > table.near || all - len > table.scatter.shown {
+            return None;
+        }
+        if comm.rank == root && boards.may_lend(hold, rows.0, all) {
+            return None;
+        }
+        let at = Where::new(comm, boards, rooted(Call::Scatter, root), table.near);
+        Some(rows::scatter(hold, at, root, rows, len))
+    })
 }
 
 /// `MPI_Allgather` of blocks of `len` bytes, more than 0.
 #[inline]
 pub fn allgather(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<()>> {
-    let boards = match members(hold, comm)? {
-        Members::One => return kept(rows, len),
-        Members::Boards(boards) => boards,
-    };
-    let table = &boards.table;
-    if len > table.wide.min(table.allgather.shown) || boards.may_lend(hold, rows.0, len) {
-        return None;
-    }
-    let at = Where::new(comm, boards, Signature::of(Call::Allgather), table.wide);
-    let outcome = rows::allgather(hold, at, rows, len);
-    over(hold, comm, boards, outcome)
+    moved(hold, comm, (rows, len), |hold, boards| {
+        let table = &boards.table;
+        if len > table.wide.min(table.allgather.shown) || boards.may_lend(hold, rows.0, len) {
+            return None;
+        }
+        let at = Where::new(comm, boards, Signature::of(Call::Allgather), table.wide);
+        Some(rows::allgather(hold, at, rows, len))
+    })
 }
 
 /// `MPI_Alltoall` of blocks of `len` bytes, more than 0.
 #[inline]
 pub fn alltoall(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<()>> {
-    let boards = match members(hold, comm)? {
-        Members::One => return kept(rows, len),
-        Members::Boards(boards) => boards,
-    };
-    let (table, all) = (&boards.table, len.checked_mul(comm.size() as usize)?);
-    if all > table.wide || all - len > table.alltoall.shown || boards.may_lend(hold, rows.0, all) {
-        return None;
-    }
-    let at = Where::new(comm, boards, Signature::of(Call::Alltoall), table.wide);
-    let outcome = rows::alltoall(hold, at, rows, len);
-    over(hold, comm, boards, outcome)
+    moved(hold, comm, (rows, len), |hold, boards| {
+        let (table, all) = (&boards.table, len.checked_mul(comm.size() as usize)?);
+        if all > table.wide || all - len > table.alltoall.shown || boards.may_lend(hold, rows.0, all) {
+            return None;
+        }
+        let at = Where::new(comm, boards, Signature::of(Call::Alltoall), table.wide);
+        Some(rows::alltoall(hold, at, rows, len))
+    })
 }
 
 /// `MPI_Allreduce` by an operation of MPI, of some elements.
@@ -172,18 +160,13 @@ fn reduced(
     by_boards: impl FnOnce(&mut Hold, Where, &Elements) -> Option<Result<()>>,
 ) -> Option<Result<()>> {
     let elements = Elements::of(reduction)?;
-    let boards = match members(hold, comm)? {
-        Members::One => {
-            return match reduction.send {
-                None => Some(Ok(())),
-                Some(send) => kept((send.cast_const(), reduction.recv), elements.size()),
-            };
-        }
-        Members::Boards(boards) => boards,
-    };
-    let at = Where::new(comm, boards, signature, boards.table.near);
-    let outcome = by_boards(hold, at, &elements)?;
-    over(hold, comm, boards, outcome)
+    let send = reduction.send.unwrap_or(reduction.recv).cast_const();
+    // In place there is nothing to move.
+    let len = if reduction.send.is_some() { elements.size() } else { 0 };
+    moved(hold, comm, ((send, reduction.recv), len), |hold, boards| {
+        let at = Where::new(comm, boards, signature, boards.table.near);
+        by_boards(hold, at, &elements)
+    })
 }
 
 #[inline]
@@ -191,11 +174,20 @@ fn rooted(call: Call, root: u32) -> Signature {
     Signature::of(call).with(root.into())
 }
 
-/// What the only member has for itself.
-#[inline]
-fn kept(rows: Rows, len: usize) -> Option<Result<()>> {
-    rows::alone(rows, len);
-    Some(Ok(()))
+/// Moves rows of blocks of `len` bytes as `by_boards` does it; the only member has them for itself.
+#[inline(always)]
+fn moved(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    (rows, len): (Rows, usize),
+    by_boards: impl FnOnce(&mut Hold, &Rc<Boards>) -> Option<Result<()>>,
+) -> Option<Result<()>> {
+    let Members::Boards(boards) = members(hold, comm)? else {
+        rows::alone(rows, len);
+        return Some(Ok(()));
+    };
+    let outcome = by_boards(hold, boards)?;
+    over(hold, comm, boards, outcome)
 }
 
 #[cfg(test)]

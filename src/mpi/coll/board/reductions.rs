@@ -88,14 +88,14 @@ impl<'a> Elements<'a> {
 
     /// As [`Elements::calls`].
     #[inline]
-    pub fn are_called(&self) -> bool {
+    pub fn call_the_program(&self) -> bool {
         Elements::calls(self.reduction)
     }
 
     /// Bytes up to which they are shown, as `row` says: functions of the program are given what is shown alone.
     #[inline]
     pub fn shown(&self, row: &Row) -> usize {
-        match self.are_called() {
+        match self.call_the_program() {
             true => row.shown_unasked,
             false => row.shown,
         }
@@ -104,12 +104,12 @@ impl<'a> Elements<'a> {
     /// Whether they go by messages, as `row` says or because a function of the program would be given what is not shown.
     #[inline]
     pub fn are_sent(&self, row: &Row) -> bool {
-        row.sends(self.size()) || self.are_called() && self.size() > self.shown(row)
+        row.sends(self.size()) || self.call_the_program() && self.size() > self.shown(row)
     }
 
     /// Whether a function of the program would be given the elements of a turn of `near` bytes in several calls.
     pub fn would_be_cut(&self, near: usize) -> bool {
-        self.are_called() && self.size() > near.min(KEPT)
+        self.call_the_program() && self.size() > near.min(KEPT)
     }
 
     /// Bytes of all elements, gaps included.
@@ -318,7 +318,7 @@ impl<'a> Elements<'a> {
         let at = left.data.wrapping_add(start);
         let right = right.map(|right| right.data.wrapping_add(start));
         // Functions of the program never see what another rank shows.
-        let kept = if self.are_called() { Some(0) } else { own };
+        let kept = if self.call_the_program() { Some(0) } else { own };
         let Some(kept) = kept else {
             // SAFETY: the views have all elements (`see` compared the lengths), and `to` is the caller's, apart from them: what this
             // rank has in place has been shown and is read from there.
