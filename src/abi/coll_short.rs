@@ -31,7 +31,7 @@ fn blocks(buffer: Triple, len: usize, rank: u32, other: *mut u8) -> Option<*mut 
     (each == len && first.wrapping_add((rank as usize).wrapping_mul(len)) != other).then_some(first)
 }
 
-/// The root of an intracommunicator, which others have no short ways for.
+/// The root, in an intracommunicator: others have no short ways.
 #[inline]
 fn member(comm: &Comm, root: c_int) -> Option<u32> {
     let root = u32::try_from(root).ok()?;

@@ -1,5 +1,5 @@
-//! The short ways of blocking operations, for bytes that lie in rows and take one turn of the boards: no task is made. `None` where
-//! an operation is not for them; then nothing is done, and the long way ([`call`](super::call)) is to do it. What others see is the same, so
+//! The short ways of blocking operations, for bytes that lie in rows and, but for reductions, take one turn of the boards: no task is made.
+//! `None` where an operation is not for them; then nothing is done, and the long way ([`call`](super::call)) is to do it. What others see is the same, so
 //! each rank may go either way.
 
 use super::args::{Reduction, reduction_signature};
@@ -174,7 +174,7 @@ fn rooted(call: Call, root: u32) -> Signature {
     Signature::of(call).with(root.into())
 }
 
-/// Moves rows of blocks of `len` bytes as `by_boards` does it; the only member has them for itself.
+/// Does an operation as `by_boards` does it; the only member copies its `len` bytes for itself.
 #[inline(always)]
 fn moved(
     hold: &mut Hold,
