@@ -168,6 +168,8 @@ cvars! {
         "microseconds that giving way may take: where it took longer twice within some times, somebody computes on this CPU, and waiting threads sleep the next 16 times instead; 0: they give way all the same";
     alone_max "ALONE_MAX" 700 0..=1000000000
         "nanoseconds that giving way to nobody may take: where it took less twice in a row, nobody else wants this CPU, and ranks that share CPUs look longer before they give way again; 0: they look as often all the time";
+    vain_max "VAIN_MAX" 256 1..=1000000000
+        "tests and probes in vain, in a row, before a rank that shares CPUs gives way: 16 at first, up to so many where what it tests for does not come by that, as where a program computes between its tests; 16 or less: always so many";
     spread "SPREAD" 1 0..=1
         "1: where ranks share CPUs, a waiting rank moves from a CPU with at least two more of them than another has, away from the rank it waits for if they take turns with short messages, and to that one's CPU if they exchange windows of messages or long ones; 0: the kernel alone decides";
     board_ranks "BOARD_RANKS" 64 0..=32768 job

@@ -8,6 +8,7 @@ use super::buffered::Account;
 use super::matching::{Envelope, Pattern, Posted, Unexpected};
 use super::types::{Notes, is_note};
 use super::unexpected::{Arriving, Stored};
+use super::vain::Vain;
 use crate::channel::packet::Portion;
 use crate::channel::wait::Glances;
 use crate::channel::{Arrival, Bytes, Channel, Fault, Glance};
@@ -61,8 +62,8 @@ pub struct Engine {
     pub detours: u8,
     /// With `NEARMPI_CHECK`: the types of the messages that have come.
     pub notes: Option<Box<Notes>>,
-    /// Tests and probes in vain, in a row.
-    pub vain: u32,
+    /// Tests and probes in vain.
+    pub vain: Vain,
     /// How long a blocking receive looks at the rings alone.
     pub glances: Glances,
     /// The member behind whom a receive from any source looks first.
@@ -81,6 +82,7 @@ impl Engine {
     /// An engine over `channel`, for a job of `ranks`.
     pub fn new(channel: Channel<Buffer>, ranks: u32) -> Engine {
         let glances = channel.glances();
+        let vain = Vain::new(channel.settings().vain_max as u32);
         let notes: Option<Box<Notes>> = (channel.settings().check > 0).then(Box::default);
         Engine {
             glances,
@@ -99,7 +101,7 @@ impl Engine {
             events: 0,
             detours: if notes.is_some() { CAREFUL } else { 0 },
             notes,
-            vain: 0,
+            vain,
             turn: 0,
         }
     }

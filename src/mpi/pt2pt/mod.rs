@@ -21,6 +21,7 @@ mod tests;
 mod threads_tests;
 pub mod types;
 pub mod unexpected;
+mod vain;
 
 use super::buffer::{Buffer, Layout};
 use super::comm::{Comm, Plane};
@@ -50,12 +51,6 @@ pub enum Mode {
     /// The receive is posted already, says the program.
     Ready,
 }
-
-/// Tests and probes in vain, in a row, after which one gives way where ranks or threads share CPUs: they take as long as giving way does,
-/// for the program may have work to do in between.
-const VAIN: u32 = 16;
-/// ... and after so many, beside one for each rank that is looked at, a look whether any shares this one's CPU unexpectedly.
-const VAIN_ALONE: u32 = 64;
 
 impl Bytes for Buffer {
     #[inline]
@@ -551,31 +546,5 @@ impl State {
             _ => self.post_among_survivors(key, pattern),
         }
         Ok(key)
-    }
-}
-
-impl Hold<'_> {
-    /// Counts tests and probes that found nothing; where ranks or threads share CPUs, gives way after a few, so
-    /// that a program that polls does not starve the rank it waits for. Where they should not, or nobody else wanted this CPU of late, it
-    /// looks now and then.
-    pub fn in_vain(&mut self, found: bool) {
-        if found {
-            self.engine.vain = 0;
-            return;
-        }
-        self.engine.vain += 1;
-        let segment = self.engine.channel.segment();
-        let (crowded, ranks) = (segment.lacks_cpus(), segment.ranks());
-        let most = match crowded && !self.is_alone() {
-            true => VAIN,
-            false => VAIN_ALONE + ranks,
-        };
-        if self.engine.vain >= most {
-            self.engine.vain = 0;
-            if crowded || self.engine.channel.shares_cpu() {
-                self.engine.channel.spread(None);
-                self.give_way();
-            }
-        }
     }
 }

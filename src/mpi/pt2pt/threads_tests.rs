@@ -276,23 +276,3 @@ fn a_thread_takes_a_message_past_a_receive_that_another_waits_in_but_past_no_sta
         });
     });
 }
-
-/// Its segment has two CPUs.
-#[test]
-fn tests_in_vain_give_way_where_threads_share_cpus() {
-    let segment = Arc::new(Segment::private(1, 2).unwrap());
-    // Nobody is taken to be alone.
-    let settings = Settings::read(|name| (name == "NEARMPI_ALONE_MAX").then(|| "0".into())).unwrap();
-    let world = World::new(State::join(segment.clone(), 0, settings), true);
-    let mut hold = world.hold();
-    let mut test = || {
-        (0..VAIN).for_each(|_| hold.in_vain(false));
-        let gave_way = hold.engine.vain == 0;
-        hold.in_vain(true);
-        gave_way
-    };
-    assert!(!test());
-    segment.add_thread();
-    segment.add_thread();
-    assert!(test());
-}
