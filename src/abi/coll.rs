@@ -15,10 +15,12 @@ use super::op::op as find_op;
 use super::types::*;
 use crate::fail;
 use crate::mpi::coll::args::check_own;
+use crate::mpi::coll::board::started;
+use crate::mpi::coll::board::started_short::{Begun, Nonblocking};
 use crate::mpi::coll::call::{self, Task};
 use crate::mpi::coll::machine::Element;
 use crate::mpi::coll::plan::{Blocks, Data, Reduction, Root};
-use crate::mpi::coll::short;
+use crate::mpi::coll::short::{Blocking, Way};
 use crate::mpi::coll::signature::Call;
 use crate::mpi::comm::Comm;
 use crate::mpi::pt2pt::{persistent, types};
@@ -40,18 +42,30 @@ pub fn run(
     })
 }
 
-/// Starts an operation.
+/// Starts an operation, unless it has begun by a short way.
+#[inline]
 pub fn start(
     name: &'static str,
     comm: MPI_Comm,
     request: *mut MPI_Request,
+    short: impl FnOnce(&mut Hold, &Rc<Comm>) -> Option<Result<Begun>>,
     task: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Task>,
 ) -> c_int {
     on_comm(name, comm, |hold, comm| {
         slice_mut(request, 1, "request")?;
-        let task = task(hold, comm)?;
-        hold.hand_out(comm, &hold.noted());
-        let key = call::begin(hold, comm, task)?;
+        let key = match short(hold, comm) {
+            Some(Ok(Begun::Over(key))) => key,
+            Some(Ok(Begun::Shown(shown))) => {
+                let task = task(hold, comm);
+                started::go_on_behind(hold, comm, shown, task)?
+            }
+            Some(Err(error)) => return Err(error),
+            None => {
+                let task = task(hold, comm)?;
+                hold.hand_out(comm, &hold.noted());
+                call::begin(hold, comm, task)?
+            }
+        };
         store(request, "request", Object::Request.handle(key))
     })
 }
@@ -75,6 +89,19 @@ pub fn keep(
     })
 }
 
+/// The short way of a nonblocking operation, if it has one.
+macro_rules! short_way {
+    ($hold:ident, $comm:ident) => {
+        |_, _| None
+    };
+    ($hold:ident, $comm:ident, $quick:expr) => {
+        |$hold, $comm| {
+            type How = Nonblocking;
+            $quick
+        }
+    };
+}
+
 /// Defines the three forms of an operation from its arguments (without the communicator) and its plan; the blocking one
 /// may have a `quick` way, which says `None` where it is not for these arguments.
 macro_rules! forms {
@@ -87,7 +114,8 @@ macro_rules! forms {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $type,)* comm: MPI_Comm) -> c_int {
             run(stringify!($name), comm, |$hold, $comm| {
-                $(if let Some(outcome) = $quick {
+                $(type How = Blocking;
+                if let Some(outcome) = $quick {
                     return outcome.map(|()| None);
                 })?
                 ($plan).map(Some)
@@ -98,7 +126,7 @@ macro_rules! forms {
         #[apply($apply!)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $started($($arg: $type,)* comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
-            start(stringify!($started), comm, request, |$hold, $comm| $plan)
+            start(stringify!($started), comm, request, short_way!($hold, $comm $(, $quick)?), |$hold, $comm| $plan)
         }
 
         #[doc = concat!("The persistent form of [`", stringify!($name), "`]. MPI-4.1 §6.13.")]
@@ -112,7 +140,7 @@ macro_rules! forms {
     )*};
 }
 
-pub(super) use forms;
+pub(super) use {forms, short_way};
 
 /// Operations without counts.
 macro_rules! plain {
@@ -126,14 +154,14 @@ macro_rules! counted {
 
 plain! {
     MPI_Barrier, MPI_Ibarrier, MPI_Barrier_init, "§6.3",
-    () => |_hold, _comm| Ok(Task::Barrier(Call::Barrier)), quick short::barrier(_hold, _comm);
+    () => |_hold, _comm| Ok(Task::Barrier(Call::Barrier)), quick How::barrier(_hold, _comm);
 }
 
 counted! {
     MPI_Bcast, MPI_Ibcast, MPI_Bcast_init, "§6.4",
     (buffer: *mut c_void, count: Count, datatype: MPI_Datatype, root: c_int) => |hold, comm|
         bcast(hold, comm, (buffer, count.into(), datatype), root),
-        quick coll_short::bcast(hold, comm, (buffer, count.into(), datatype), root);
+        quick coll_short::bcast::<How>(hold, comm, (buffer, count.into(), datatype), root);
 
     MPI_Gather, MPI_Igather, MPI_Gather_init, "§6.5",
     (
@@ -144,7 +172,7 @@ counted! {
         gather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv, root, true)
     }, quick {
         let (send, recv) = ((sendbuf, sendcount.into(), sendtype), (recvbuf.cast_const(), recvcount.into(), recvtype));
-        coll_short::gather(hold, comm, send, recv, root)
+        coll_short::gather::<How>(hold, comm, send, recv, root)
     };
 
     MPI_Gatherv, MPI_Igatherv, MPI_Gatherv_init, "§6.5",
@@ -166,7 +194,7 @@ counted! {
         scatter(hold, comm, send, (recvbuf, recvcount.into(), recvtype), root, true)
     }, quick {
         let (send, recv) = ((sendbuf, sendcount.into(), sendtype), (recvbuf.cast_const(), recvcount.into(), recvtype));
-        coll_short::scatter(hold, comm, send, recv, root)
+        coll_short::scatter::<How>(hold, comm, send, recv, root)
     };
 
     MPI_Scatterv, MPI_Iscatterv, MPI_Scatterv_init, "§6.6",
@@ -188,7 +216,7 @@ counted! {
         allgather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv?)
     }, quick {
         let (send, recv) = ((sendbuf, sendcount.into(), sendtype), (recvbuf.cast_const(), recvcount.into(), recvtype));
-        coll_short::allgather(hold, comm, send, recv)
+        coll_short::allgather::<How>(hold, comm, send, recv)
     };
 
     MPI_Allgatherv, MPI_Iallgatherv, MPI_Allgatherv_init, "§6.7",
@@ -210,7 +238,7 @@ counted! {
         alltoall(hold, comm, sendbuf, send, recv?)
     }, quick {
         let (send, recv) = ((sendbuf, sendcount.into(), sendtype), (recvbuf.cast_const(), recvcount.into(), recvtype));
-        coll_short::alltoall(hold, comm, send, recv)
+        coll_short::alltoall::<How>(hold, comm, send, recv)
     };
 
     MPI_Alltoallv, MPI_Ialltoallv, MPI_Alltoallv_init, "§6.8",
@@ -239,7 +267,7 @@ counted! {
     (
         sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op, root: c_int
     ) => |hold, comm| reduce(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, root),
-        quick coll_short::reduce(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, root);
+        quick coll_short::reduce::<How>(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, root);
 
     MPI_Allreduce, MPI_Iallreduce, MPI_Allreduce_init, "§6.9.6",
     (
@@ -248,7 +276,7 @@ counted! {
         let reduction = reduction(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op)?;
         hold.note(|| Gift::All(reduction.bytes()));
         Ok(Task::Allreduce(reduction))
-    }, quick coll_short::allreduce(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op);
+    }, quick coll_short::allreduce::<How>(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op);
 
     MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, MPI_Reduce_scatter_block_init, "§6.10.1",
     (
@@ -270,7 +298,7 @@ counted! {
     (
         sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op
     ) => |hold, comm| scan(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, false),
-        quick coll_short::scan(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op);
+        quick coll_short::scan::<How>(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op);
 
     MPI_Exscan, MPI_Iexscan, MPI_Exscan_init, "§6.11.2",
     (

@@ -7,7 +7,7 @@ use super::op::op as find_op;
 use super::types::*;
 use crate::mpi::coll::args::Reduction;
 use crate::mpi::coll::machine::Element;
-use crate::mpi::coll::short;
+use crate::mpi::coll::short::Way;
 use crate::mpi::comm::Comm;
 use crate::mpi::datatype::basic::row_size;
 use std::ffi::{c_int, c_void};
@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 use std::rc::Rc;
 
 /// What has become of a call that was short.
-type Outcome = Option<Result<()>>;
+type Outcome<W> = Option<Result<<W as Way>::Outcome>>;
 
 /// Where the bytes of a buffer lie, and how many; there are some.
 #[inline]
@@ -40,75 +40,81 @@ fn member(comm: &Comm, root: c_int) -> Option<u32> {
 
 /// `MPI_Bcast`.
 #[inline]
-pub fn bcast(hold: &mut Hold, comm: &Rc<Comm>, buffer: Triple, root: c_int) -> Outcome {
-    short::bcast(hold, comm, member(comm, root)?, row(buffer)?)
+pub fn bcast<W: Way>(hold: &mut Hold, comm: &Rc<Comm>, buffer: Triple, root: c_int) -> Outcome<W> {
+    W::bcast(hold, comm, member(comm, root)?, row(buffer)?)
 }
 
 /// `MPI_Gather`.
 #[inline]
-pub fn gather(hold: &mut Hold, comm: &Rc<Comm>, send: Triple, recv: Triple, root: c_int) -> Outcome {
+pub fn gather<W: Way>(hold: &mut Hold, comm: &Rc<Comm>, send: Triple, recv: Triple, root: c_int) -> Outcome<W> {
     let (root, (from, len)) = (member(comm, root)?, row(send)?);
     let to = match comm.rank == root {
         true => blocks(recv, len, root, from)?,
         false => null_mut(),
     };
-    short::gather(hold, comm, root, (from, to), len)
+    W::gather(hold, comm, root, (from, to), len)
 }
 
 /// `MPI_Scatter`.
 #[inline]
-pub fn scatter(hold: &mut Hold, comm: &Rc<Comm>, send: Triple, recv: Triple, root: c_int) -> Outcome {
+pub fn scatter<W: Way>(hold: &mut Hold, comm: &Rc<Comm>, send: Triple, recv: Triple, root: c_int) -> Outcome<W> {
     let (root, (to, len)) = (member(comm, root)?, row(recv)?);
     let from = match comm.rank == root {
         true => blocks(send, len, root, to)?,
         false => null_mut(),
     };
-    short::scatter(hold, comm, root, (from, to), len)
+    W::scatter(hold, comm, root, (from, to), len)
 }
 
 /// `MPI_Allgather`.
 #[inline]
-pub fn allgather(hold: &mut Hold, comm: &Rc<Comm>, send: Triple, recv: Triple) -> Outcome {
+pub fn allgather<W: Way>(hold: &mut Hold, comm: &Rc<Comm>, send: Triple, recv: Triple) -> Outcome<W> {
     let (from, len) = row(send)?;
     let to = blocks(recv, len, comm.rank, from)?;
-    short::allgather(hold, comm, (from, to), len)
+    W::allgather(hold, comm, (from, to), len)
 }
 
 /// `MPI_Alltoall`.
 #[inline]
-pub fn alltoall(hold: &mut Hold, comm: &Rc<Comm>, send: Triple, recv: Triple) -> Outcome {
+pub fn alltoall<W: Way>(hold: &mut Hold, comm: &Rc<Comm>, send: Triple, recv: Triple) -> Outcome<W> {
     let (from, len) = row(send)?;
     let to = blocks(recv, len, 0, from)?;
-    short::alltoall(hold, comm, (from, to), len)
+    W::alltoall(hold, comm, (from, to), len)
 }
 
 /// `MPI_Allreduce`.
 #[inline]
-pub fn allreduce(hold: &mut Hold, comm: &Rc<Comm>, send: Triple, recvbuf: *mut c_void, op: MPI_Op) -> Outcome {
+pub fn allreduce<W: Way>(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    send: Triple,
+    recvbuf: *mut c_void,
+    op: MPI_Op,
+) -> Outcome<W> {
     let reduction = reduction(hold, send, Some(recvbuf), op)?;
-    short::allreduce(hold, comm, &reduction)
+    W::allreduce(hold, comm, &reduction)
 }
 
 /// `MPI_Reduce`.
 #[inline]
-pub fn reduce(
+pub fn reduce<W: Way>(
     hold: &mut Hold,
     comm: &Rc<Comm>,
     send: Triple,
     recvbuf: *mut c_void,
     op: MPI_Op,
     root: c_int,
-) -> Outcome {
+) -> Outcome<W> {
     let root = member(comm, root)?;
     let reduction = reduction(hold, send, (comm.rank == root).then_some(recvbuf), op)?;
-    short::reduce(hold, comm, root, &reduction)
+    W::reduce(hold, comm, root, &reduction)
 }
 
 /// `MPI_Scan`.
 #[inline]
-pub fn scan(hold: &mut Hold, comm: &Rc<Comm>, send: Triple, recvbuf: *mut c_void, op: MPI_Op) -> Outcome {
+pub fn scan<W: Way>(hold: &mut Hold, comm: &Rc<Comm>, send: Triple, recvbuf: *mut c_void, op: MPI_Op) -> Outcome<W> {
     let reduction = reduction(hold, send, Some(recvbuf), op)?;
-    short::scan(hold, comm, &reduction)
+    W::scan(hold, comm, &reduction)
 }
 
 /// A reduction whose result goes to `recvbuf`, if this rank gets it, in place or not.

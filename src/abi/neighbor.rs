@@ -5,7 +5,7 @@
 //! Neighbourhood collectives (MPI-4.1 §8.6 to §8.8).
 #![allow(unsafe_code)]
 
-use super::coll::{forms, keep, run, start};
+use super::coll::{forms, keep, run, short_way, start};
 use super::coll_args::*;
 use super::edge::*;
 use super::types::*;

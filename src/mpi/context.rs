@@ -64,6 +64,12 @@ impl Context {
         turn
     }
 
+    /// Turns of nonblocking operations that have been taken.
+    #[inline]
+    pub fn started_turns(&self) -> u64 {
+        self.started.get()
+    }
+
     /// The turn that comes next.
     #[inline]
     pub fn next_turn(&self) -> u64 {

@@ -1,4 +1,5 @@
-//! The short ways of blocking operations, for bytes that lie in rows and, but for reductions, take one turn of the boards: no task is made.
+//! The short ways of operations, and blocking ones by them, for bytes that lie in rows and, but for reductions, take one turn of the boards: no task is made.
+//! [`started_short`](super::board::started_short) has nonblocking ones.
 //! `None` where an operation is not for them; then nothing is done, and the long way ([`call`](super::call)) is to do it. What others see is the same, so
 //! each rank may go either way.
 
@@ -22,11 +23,17 @@ enum Members<'a> {
     Boards(&'a Rc<Boards>),
 }
 
-/// The members of `comm`, if its boards are open, or there is one, and nothing needs a longer look: no dead rank, no check, no profile.
+/// Nothing needs a longer look: no dead rank, no check, no profile.
+#[inline(always)]
+pub fn is_plain(hold: &Hold) -> bool {
+    let engine = &hold.engine;
+    engine.detours & CAREFUL == 0 && engine.events == 0 && engine.channel.meter().is_none()
+}
+
+/// The members of `comm`, if its boards are open, or there is one, and nothing needs a longer look.
 #[inline(always)]
 fn members<'a>(hold: &Hold, comm: &'a Comm) -> Option<Members<'a>> {
-    let engine = &hold.engine;
-    if engine.detours & CAREFUL != 0 || engine.events != 0 || engine.channel.meter().is_some() {
+    if !is_plain(hold) {
         return None;
     }
     match comm.boards.get() {
@@ -42,112 +49,143 @@ fn over(hold: &mut Hold, comm: &Comm, boards: &Boards, outcome: Result<()>) -> O
     Some(outcome.inspect_err(|_| boards.give_up(hold, comm)))
 }
 
-/// `MPI_Barrier`.
-#[inline]
-pub fn barrier(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {
-    let Members::Boards(boards) = members(hold, comm)? else {
-        return Some(Ok(()));
-    };
-    let at = Where::new(comm, boards, Signature::of(Call::Barrier), boards.table.near);
-    Some(moves::barrier(hold, at).inspect_err(|_| boards.give_up(hold, comm)))
+/// Operations as they are called: done when they return, or begun.
+pub trait Way {
+    /// What there is when they return.
+    type Outcome;
+
+    /// `MPI_Barrier`.
+    fn barrier(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<Self::Outcome>>;
+
+    /// `MPI_Bcast` of the bytes of a row, of which there are some.
+    fn bcast(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8, usize)) -> Option<Result<Self::Outcome>>;
+
+    /// `MPI_Gather` of blocks of `len` bytes, more than 0; only the root has a row to receive them in.
+    fn gather(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<Self::Outcome>>;
+
+    /// `MPI_Scatter` of blocks of `len` bytes, more than 0; only the root has a row of them to send.
+    fn scatter(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<Self::Outcome>>;
+
+    /// `MPI_Allgather` of blocks of `len` bytes, more than 0.
+    fn allgather(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<Self::Outcome>>;
+
+    /// `MPI_Alltoall` of blocks of `len` bytes, more than 0.
+    fn alltoall(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<Self::Outcome>>;
+
+    /// `MPI_Allreduce` by an operation of MPI, of some elements.
+    fn allreduce(hold: &mut Hold, comm: &Rc<Comm>, reduction: &Reduction) -> Option<Result<Self::Outcome>>;
+
+    /// `MPI_Reduce`, as [`Way::allreduce`].
+    fn reduce(hold: &mut Hold, comm: &Rc<Comm>, root: u32, reduction: &Reduction) -> Option<Result<Self::Outcome>>;
+
+    /// `MPI_Scan`, as [`Way::allreduce`].
+    fn scan(hold: &mut Hold, comm: &Rc<Comm>, reduction: &Reduction) -> Option<Result<Self::Outcome>>;
 }
 
-/// `MPI_Bcast` of the bytes of a row, of which there are some.
-#[inline]
-pub fn bcast(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8, usize)) -> Option<Result<()>> {
-    let Members::Boards(boards) = members(hold, comm)? else {
-        return Some(Ok(()));
-    };
-    let near = boards.table.least;
-    if row.1 > near.min(boards.table.bcast.shown) {
-        return None;
+/// Blocking operations.
+pub struct Blocking;
+
+impl Way for Blocking {
+    type Outcome = ();
+
+    #[inline]
+    fn barrier(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {
+        let Members::Boards(boards) = members(hold, comm)? else {
+            return Some(Ok(()));
+        };
+        let at = Where::new(comm, boards, Signature::of(Call::Barrier), boards.table.near);
+        Some(moves::barrier(hold, at).inspect_err(|_| boards.give_up(hold, comm)))
     }
-    if comm.rank == root && boards.may_lend(hold, row.0, row.1) {
-        return None;
+
+    #[inline]
+    fn bcast(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8, usize)) -> Option<Result<()>> {
+        let Members::Boards(boards) = members(hold, comm)? else {
+            return Some(Ok(()));
+        };
+        let near = boards.table.least;
+        if row.1 > near.min(boards.table.bcast.shown) {
+            return None;
+        }
+        if comm.rank == root && boards.may_lend(hold, row.0, row.1) {
+            return None;
+        }
+        let at = Where::new(comm, boards, bcast_signature(root, row.1), near);
+        let outcome = rows::bcast(hold, at, root, row);
+        over(hold, comm, boards, outcome)
     }
-    let at = Where::new(comm, boards, bcast_signature(root, row.1), near);
-    let outcome = rows::bcast(hold, at, root, row);
-    over(hold, comm, boards, outcome)
-}
 
-/// `MPI_Gather` of blocks of `len` bytes, more than 0; only the root has a row to receive them in.
-#[inline]
-pub fn gather(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<()>> {
-    moved(hold, comm, (rows, len), |hold, boards| {
-        let table = &boards.table;
-        if len > table.least.min(table.gather.shown) || table.gather.sends(len) {
-            return None;
-        }
-        let at = Where::new(comm, boards, rooted(Call::Gather, root), table.least);
-        Some(rows::gather(hold, at, root, rows, len))
-    })
-}
+    #[inline]
+    fn gather(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<()>> {
+        moved(hold, comm, (rows, len), |hold, boards| {
+            let table = &boards.table;
+            if len > table.least.min(table.gather.shown) || table.gather.sends(len) {
+                return None;
+            }
+            let at = Where::new(comm, boards, rooted(Call::Gather, root), table.least);
+            Some(rows::gather(hold, at, root, rows, len))
+        })
+    }
 
-/// `MPI_Scatter` of blocks of `len` bytes, more than 0; only the root has a row of them to send.
-#[inline]
-pub fn scatter(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<()>> {
-    moved(hold, comm, (rows, len), |hold, boards| {
-        let (table, all) = (&boards.table, len.checked_mul(comm.size() as usize)?);
-        if all > table.near || all - len > table.scatter.shown {
-            return None;
-        }
-        if comm.rank == root && boards.may_lend(hold, rows.0, all) {
-            return None;
-        }
-        let at = Where::new(comm, boards, rooted(Call::Scatter, root), table.near);
-        Some(rows::scatter(hold, at, root, rows, len))
-    })
-}
+    #[inline]
+    fn scatter(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<()>> {
+        moved(hold, comm, (rows, len), |hold, boards| {
+            let (table, all) = (&boards.table, len.checked_mul(comm.size() as usize)?);
+            if all > table.near || all - len > table.scatter.shown {
+                return None;
+            }
+            if comm.rank == root && boards.may_lend(hold, rows.0, all) {
+                return None;
+            }
+            let at = Where::new(comm, boards, rooted(Call::Scatter, root), table.near);
+            Some(rows::scatter(hold, at, root, rows, len))
+        })
+    }
 
-/// `MPI_Allgather` of blocks of `len` bytes, more than 0.
-#[inline]
-pub fn allgather(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<()>> {
-    moved(hold, comm, (rows, len), |hold, boards| {
-        let table = &boards.table;
-        if len > table.wide.min(table.allgather.shown) || boards.may_lend(hold, rows.0, len) {
-            return None;
-        }
-        let at = Where::new(comm, boards, Signature::of(Call::Allgather), table.wide);
-        Some(rows::allgather(hold, at, rows, len))
-    })
-}
+    #[inline]
+    fn allgather(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<()>> {
+        moved(hold, comm, (rows, len), |hold, boards| {
+            let table = &boards.table;
+            if len > table.wide.min(table.allgather.shown) || boards.may_lend(hold, rows.0, len) {
+                return None;
+            }
+            let at = Where::new(comm, boards, Signature::of(Call::Allgather), table.wide);
+            Some(rows::allgather(hold, at, rows, len))
+        })
+    }
 
-/// `MPI_Alltoall` of blocks of `len` bytes, more than 0.
-#[inline]
-pub fn alltoall(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<()>> {
-    moved(hold, comm, (rows, len), |hold, boards| {
-        let (table, all) = (&boards.table, len.checked_mul(comm.size() as usize)?);
-        if all > table.wide || all - len > table.alltoall.shown || boards.may_lend(hold, rows.0, all) {
-            return None;
-        }
-        let at = Where::new(comm, boards, Signature::of(Call::Alltoall), table.wide);
-        Some(rows::alltoall(hold, at, rows, len))
-    })
-}
+    #[inline]
+    fn alltoall(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<()>> {
+        moved(hold, comm, (rows, len), |hold, boards| {
+            let (table, all) = (&boards.table, len.checked_mul(comm.size() as usize)?);
+            if all > table.wide || all - len > table.alltoall.shown || boards.may_lend(hold, rows.0, all) {
+                return None;
+            }
+            let at = Where::new(comm, boards, Signature::of(Call::Alltoall), table.wide);
+            Some(rows::alltoall(hold, at, rows, len))
+        })
+    }
 
-/// `MPI_Allreduce` by an operation of MPI, of some elements.
-#[inline]
-pub fn allreduce(hold: &mut Hold, comm: &Rc<Comm>, reduction: &Reduction) -> Option<Result<()>> {
-    let signature = reduction_signature(Call::Allreduce, reduction);
-    reduced(hold, comm, signature, reduction, call::allreduce)
-}
+    #[inline]
+    fn allreduce(hold: &mut Hold, comm: &Rc<Comm>, reduction: &Reduction) -> Option<Result<()>> {
+        let signature = reduction_signature(Call::Allreduce, reduction);
+        reduced(hold, comm, signature, reduction, call::allreduce)
+    }
 
-/// `MPI_Reduce`, as [`allreduce`].
-#[inline]
-pub fn reduce(hold: &mut Hold, comm: &Rc<Comm>, root: u32, reduction: &Reduction) -> Option<Result<()>> {
-    let signature = reduction_signature(Call::Reduce, reduction).with(root.into());
-    reduced(hold, comm, signature, reduction, |hold, at, elements| {
-        call::reduce(hold, at, root, elements)
-    })
-}
+    #[inline]
+    fn reduce(hold: &mut Hold, comm: &Rc<Comm>, root: u32, reduction: &Reduction) -> Option<Result<()>> {
+        let signature = reduction_signature(Call::Reduce, reduction).with(root.into());
+        reduced(hold, comm, signature, reduction, |hold, at, elements| {
+            call::reduce(hold, at, root, elements)
+        })
+    }
 
-/// `MPI_Scan`, as [`allreduce`].
-#[inline]
-pub fn scan(hold: &mut Hold, comm: &Rc<Comm>, reduction: &Reduction) -> Option<Result<()>> {
-    let signature = reduction_signature(Call::Scan, reduction);
-    reduced(hold, comm, signature, reduction, |hold, at, elements| {
-        call::scan(hold, at, elements, false)
-    })
+    #[inline]
+    fn scan(hold: &mut Hold, comm: &Rc<Comm>, reduction: &Reduction) -> Option<Result<()>> {
+        let signature = reduction_signature(Call::Scan, reduction);
+        reduced(hold, comm, signature, reduction, |hold, at, elements| {
+            call::scan(hold, at, elements, false)
+        })
+    }
 }
 
 /// A reduction by boards as `by_boards` does it.
@@ -169,8 +207,9 @@ fn reduced(
     })
 }
 
+/// What an operation with a root says of itself.
 #[inline]
-fn rooted(call: Call, root: u32) -> Signature {
+pub fn rooted(call: Call, root: u32) -> Signature {
     Signature::of(call).with(root.into())
 }
 
@@ -224,7 +263,7 @@ mod tests {
         let mut row = if is_root { one.clone() } else { vec![0; ints] };
         let task = Task::Bcast(at, data(&mut row));
         let to = row.as_mut_ptr().cast();
-        go(task, &mut |hold| bcast(hold, comm, root, (to, len)));
+        go(task, &mut |hold| Blocking::bcast(hold, comm, root, (to, len)));
         assert_eq!(row, block(root, 0));
 
         let mut got = vec![0; ranks as usize * ints];
@@ -235,7 +274,7 @@ mod tests {
             true,
         );
         let both = (one.as_ptr().cast(), got.as_mut_ptr().cast());
-        go(task, &mut |hold| gather(hold, comm, root, both, len));
+        go(task, &mut |hold| Blocking::gather(hold, comm, root, both, len));
         let gathered: Vec<i32> = (0..ranks).flat_map(|from| block(from, 0)).collect();
         assert!(!is_root || got == gathered);
 
@@ -246,18 +285,18 @@ mod tests {
             true,
         );
         let both = (all.as_ptr().cast(), row.as_mut_ptr().cast());
-        go(task, &mut |hold| scatter(hold, comm, root, both, len));
+        go(task, &mut |hold| Blocking::scatter(hold, comm, root, both, len));
         assert_eq!(row, block(root, rank));
 
         got.fill(0);
         let task = Task::Allgather(Some(data(&mut one)), regular(&mut got, ranks));
         let both = (one.as_ptr().cast(), got.as_mut_ptr().cast());
-        go(task, &mut |hold| allgather(hold, comm, both, len));
+        go(task, &mut |hold| Blocking::allgather(hold, comm, both, len));
         assert_eq!(got, gathered);
 
         let task = Task::Alltoall(Some(regular(&mut all, ranks)), regular(&mut got, ranks));
         let both = (all.as_ptr().cast(), got.as_mut_ptr().cast());
-        go(task, &mut |hold| alltoall(hold, comm, both, len));
+        go(task, &mut |hold| Blocking::alltoall(hold, comm, both, len));
         assert_eq!(got, (0..ranks).flat_map(|from| block(from, rank)).collect::<Vec<_>>());
 
         let summed = |above: u32| -> Vec<i32> {
@@ -268,16 +307,16 @@ mod tests {
         let made = |one: &mut [i32], row: &mut [i32]| reduction(Some(one), row, ints, sum.clone());
         let again = made(&mut one, &mut row);
         let task = Task::Allreduce(made(&mut one, &mut row));
-        go(task, &mut |hold| allreduce(hold, comm, &again));
+        go(task, &mut |hold| Blocking::allreduce(hold, comm, &again));
         assert_eq!(row, summed(ranks));
 
         row.fill(0);
         let task = Task::Reduce(at, made(&mut one, &mut row));
-        go(task, &mut |hold| reduce(hold, comm, root, &again));
+        go(task, &mut |hold| Blocking::reduce(hold, comm, root, &again));
         assert!(!is_root || row == summed(ranks));
 
         let task = Task::Scan(made(&mut one, &mut row), false);
-        go(task, &mut |hold| scan(hold, comm, &again));
+        go(task, &mut |hold| Blocking::scan(hold, comm, &again));
         assert_eq!(row, summed(rank + 1));
     }
 
@@ -293,7 +332,7 @@ mod tests {
                         take_part(&mut hold, &comm, ints, who % ranks, who >> rank & 1 == 1);
                     }
                 }
-                barrier(&mut hold, &comm).expect("it is short").unwrap();
+                Blocking::barrier(&mut hold, &comm).expect("it is short").unwrap();
             });
         }
     }
@@ -305,17 +344,17 @@ mod tests {
             let comm = hold.world.clone();
             let mut room = vec![0u8; 4 << 20];
             let (at, to) = (room.as_ptr(), room.as_mut_ptr().wrapping_add(2 << 20));
-            assert!(barrier(&mut hold, &comm).is_none(), "its boards are not open");
+            assert!(Blocking::barrier(&mut hold, &comm).is_none(), "its boards are not open");
             perform(&mut hold, &comm, Task::Barrier(Call::Barrier)).unwrap();
             for len in [1 << 20, usize::MAX] {
-                assert!(bcast(&mut hold, &comm, 0, (to, len)).is_none());
-                assert!(gather(&mut hold, &comm, 0, (at, to), len).is_none());
-                assert!(scatter(&mut hold, &comm, 0, (at, to), len).is_none());
-                assert!(allgather(&mut hold, &comm, (at, to), len).is_none());
-                assert!(alltoall(&mut hold, &comm, (at, to), len).is_none());
+                assert!(Blocking::bcast(&mut hold, &comm, 0, (to, len)).is_none());
+                assert!(Blocking::gather(&mut hold, &comm, 0, (at, to), len).is_none());
+                assert!(Blocking::scatter(&mut hold, &comm, 0, (at, to), len).is_none());
+                assert!(Blocking::allgather(&mut hold, &comm, (at, to), len).is_none());
+                assert!(Blocking::alltoall(&mut hold, &comm, (at, to), len).is_none());
             }
             hold.engine.detours |= CAREFUL;
-            assert!(barrier(&mut hold, &comm).is_none(), "rank {rank} is checked");
+            assert!(Blocking::barrier(&mut hold, &comm).is_none(), "rank {rank} is checked");
             hold.engine.detours &= !CAREFUL;
         });
     }

@@ -58,6 +58,7 @@ pub mod rows;
 pub mod shares;
 mod sheet;
 pub mod started;
+pub mod started_short;
 #[cfg(test)]
 mod started_tests;
 mod stray;

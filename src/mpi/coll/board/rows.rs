@@ -42,7 +42,7 @@ pub fn gather(hold: &mut Hold, at: Where, root: u32, (from, to): Rows, len: usiz
     }
     keep(from, block(to, root, len), len);
     turn.show_with(hold, 0, |_| ())?;
-    take_all(hold, at, &turn, to, len)
+    take_all(hold, &turn, to, len)
 }
 
 /// The root shows rows of `len` bytes for all others, which lie one behind the other at `from`, and does not wait; each rank copies its
@@ -74,7 +74,7 @@ pub fn allgather(hold: &mut Hold, at: Where, (from, to): Rows, len: usize) -> Re
     // SAFETY: the sheet has as many bytes as the row, which the program owns.
     turn.show_with(hold, len, |sheet| unsafe { sheet.copy(from, len) })?;
     keep(from, block(to, at.comm.rank, len), len);
-    take_all(hold, at, &turn, to, len)
+    take_all(hold, &turn, to, len)
 }
 
 /// Everybody shows rows of `len` bytes for all others, which lie one behind the other at `from`, and takes its own of theirs to `to`.
@@ -87,9 +87,7 @@ pub fn alltoall(hold: &mut Hold, at: Where, (from, to): Rows, len: usize) -> Res
     let shown = len * (turn.size() as usize - 1);
     turn.show_with(hold, shown, |sheet| show_others(sheet, me, from, len, shown))?;
     keep(block(from.cast_mut(), me, len), block(to, me, len), len);
-    for rank in at.others() {
-        take_part(hold, &turn, rank, block(to, rank, len), len)?;
-    }
+    take_parts(hold, &turn, to, len)?;
     turn.seen_all();
     turn.finish(hold);
     Ok(())
@@ -101,6 +99,12 @@ pub fn alone(rows: Rows, len: usize) {
     keep(rows.0, rows.1, len);
 }
 
+/// Copies the row that rank `me` has to its place among those of all.
+#[inline(always)]
+pub(super) fn keep_among((from, to): Rows, me: u32, len: usize) {
+    keep(from, block(to, me, len), len);
+}
+
 /// Copies the row that a rank has for itself.
 #[inline(always)]
 fn keep(from: *const u8, to: *mut u8, len: usize) {
@@ -110,7 +114,7 @@ fn keep(from: *const u8, to: *mut u8, len: usize) {
 
 /// The row of `rank`.
 #[inline(always)]
-fn block(first: *mut u8, rank: u32, len: usize) -> *mut u8 {
+pub(super) fn block(first: *mut u8, rank: u32, len: usize) -> *mut u8 {
     first.wrapping_add(rank as usize * len)
 }
 
@@ -125,19 +129,55 @@ fn show_others(sheet: &mut super::Sheet, me: u32, from: *const u8, len: usize, s
     }
 }
 
+/// Shows a row, and wakes nobody yet.
+#[inline(always)]
+pub(super) fn put(hold: &mut Hold, turn: &Turn, from: *const u8, len: usize) -> Result<()> {
+    // SAFETY: the sheet has as many bytes as the row, which the program owns.
+    turn.put(hold, len, false, |sheet| unsafe { sheet.copy(from, len) })
+}
+
+/// Shows rows for all others, and keeps its own; wakes nobody yet.
+#[inline(always)]
+pub(super) fn put_others(
+    hold: &mut Hold,
+    turn: &Turn,
+    (me, to): (u32, *mut u8),
+    from: *const u8,
+    len: usize,
+) -> Result<()> {
+    keep(block(from.cast_mut(), me, len), to, len);
+    let shown = len * (turn.size() as usize - 1);
+    turn.put(hold, shown, false, |sheet| show_others(sheet, me, from, len, shown))
+}
+
+/// Takes what all others show.
+#[inline(always)]
+pub(super) fn take_others(hold: &mut Hold, turn: &Turn, to: *mut u8, len: usize) -> Result<()> {
+    turn.comm
+        .others()
+        .try_for_each(|rank| take(hold, turn, rank, block(to, rank, len), len))
+}
+
+/// Takes its rows from all others, which show one for each.
+#[inline(always)]
+pub(super) fn take_parts(hold: &mut Hold, turn: &Turn, to: *mut u8, len: usize) -> Result<()> {
+    turn.comm
+        .others()
+        .try_for_each(|rank| take_part(hold, turn, rank, block(to, rank, len), len))
+}
+
 /// Takes what all others show, and ends the turn.
 #[inline(always)]
-fn take_all(hold: &mut Hold, at: Where, turn: &Turn, to: *mut u8, len: usize) -> Result<()> {
-    for rank in at.others() {
-        take(hold, turn, rank, block(to, rank, len), len)?;
-    }
+fn take_all(hold: &mut Hold, turn: &Turn, to: *mut u8, len: usize) -> Result<()> {
+    take_others(hold, turn, to, len)?;
     turn.seen_all();
     turn.finish(hold);
     Ok(())
 }
 
+/// Takes what rank `from` shows.
 #[inline(always)]
-fn take(hold: &mut Hold, turn: &Turn, from: u32, to: *mut u8, len: usize) -> Result<()> {
+pub(super) fn take(hold: &mut Hold, turn: &Turn, from: u32, to: *mut u8, len: usize) -> Result<()> {
     let view = turn.see(hold, from, Some(len))?;
     copy_view(hold, &view, to, len);
     Ok(())
@@ -145,7 +185,7 @@ fn take(hold: &mut Hold, turn: &Turn, from: u32, to: *mut u8, len: usize) -> Res
 
 /// Takes its row from a rank that shows one for each of the others.
 #[inline(always)]
-fn take_part(hold: &mut Hold, turn: &Turn, from: u32, to: *mut u8, len: usize) -> Result<()> {
+pub(super) fn take_part(hold: &mut Hold, turn: &Turn, from: u32, to: *mut u8, len: usize) -> Result<()> {
     let view = turn.see_part(hold, from, len)?;
     copy_view(hold, &view, to, len);
     Ok(())

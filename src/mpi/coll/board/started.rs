@@ -13,6 +13,7 @@
 use super::cut::{Cut, longest};
 use super::moves::keep;
 use super::reductions::{Elements, block};
+use super::started_short::Shown;
 use super::stray::{STRAY, refuse_stray};
 use super::{Boards, Turn};
 
@@ -115,6 +116,33 @@ pub fn start_kept(hold: &mut Hold, plan: Rc<Plan>) -> Result<RequestKey> {
     let (key, started) = begin(hold, &plan)?;
     go_on(hold, started, || Held::Kept(plan));
     Ok(key)
+}
+
+/// Makes `task`, of which this rank has `shown` what it has, and which has to wait; returns its request.
+///
+/// # Errors
+/// What there is instead of the task: then nobody waits for this rank. `NoMem`: too many requests.
+#[inline(never)]
+pub fn go_on_behind(hold: &mut Hold, comm: &Rc<Comm>, shown: Shown, task: Result<Task>) -> Result<RequestKey> {
+    let Shown { boards, number, tag } = shown;
+    let key = task.and_then(|task| {
+        let key = hold.make_request(|| Request::new(Kind::Collective, Some(comm.clone())))?;
+        let plan = Plan::new((comm, &boards), task, tag, None);
+        let started = Started {
+            number,
+            shown: 1,
+            over: 0,
+            awaited: awaited(&plan.task, comm),
+            looks: 0,
+            request: Some(key),
+        };
+        hold.desk.started.push(Open {
+            plan: Held::Own(plan),
+            started,
+        });
+        Ok(key)
+    });
+    key.inspect_err(|_| boards.end_started(number))
 }
 
 /// The request of what has begun, and how far it has come if it is not over. Nothing is moved before something is shown.
@@ -480,7 +508,7 @@ fn reduce_up_to(hold: &mut Hold, turn: &Turn, elements: Option<Elements>, last: 
 impl Boards {
     /// Whether the slot of turn `number` may be overwritten, and there is room for `len` bytes: everybody is through with what was
     /// there, this rank too, which reads its own operand there where that is in place.
-    fn has_room(&self, number: u64, len: usize) -> bool {
+    pub(super) fn has_room(&self, number: u64, len: usize) -> bool {
         let shown = self.shown[number as usize % SLOTS].get();
         let fits = |through: u64| {
             let over = self.over.get().min(through);
@@ -496,7 +524,7 @@ impl Boards {
     }
 
     /// This rank is through with turn `number`; says up to which turn it is through with all.
-    fn end_started(&self, number: u64) {
+    pub(super) fn end_started(&self, number: u64) {
         let mut over = self.over.get() + 1;
         let mut early = self.early.borrow_mut();
         if number != over {

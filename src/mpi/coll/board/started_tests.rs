@@ -1,11 +1,14 @@
 //! Nonblocking operations by boards: many under way at once, on two communicators, with blocking ones in between; and persistent
 //! ones, started in any order.
 
+use super::started::go_on_behind;
+use super::started_short::{Begun, Nonblocking};
 use super::tests::{ANY, SUM, Step, What, combined, job, reduction, take, values};
-use crate::mpi::coll::args::Root;
+use crate::mpi::coll::args::{Blocks, Data, Root};
 use crate::mpi::coll::call::{Kept, Task, begin, keep};
 use crate::mpi::coll::choice::Table;
 use crate::mpi::coll::internal;
+use crate::mpi::coll::short::Way;
 use crate::mpi::coll::signature::Call;
 use crate::mpi::coll::support::{data, regular};
 use crate::mpi::comm::{Comm, create};
@@ -13,6 +16,7 @@ use crate::mpi::pt2pt::{self, persistent};
 use crate::mpi::request::{self, RequestKey};
 use crate::mpi::world::Hold;
 use crate::sys::cvar::Settings;
+use std::ptr::null_mut;
 use std::rc::Rc;
 
 /// An operation: its buffers, what must come out, and of how many elements.
@@ -41,6 +45,7 @@ const COUNTS: [usize; 8] = [1, 3, 7, 28, 60, 0, 120, 300];
 /// Those that go in pieces: of [`PIECE`] bytes, or of the usual ones.
 const LONG: [usize; 8] = [250, 3000, 28, 1025, 700, 4000, 257, 0];
 const PIECE: u64 = 1 << 10;
+const NONE: (&str, u64) = ("NEARMPI_BOARD_STARTED", 0);
 const LONGEST: [usize; 8] = [70_000, 300, 17_000, 140_000, 33_000, 16_384, 0, 100_000];
 
 /// Operation number `index` of a burst; every kind and length of `counts` comes.
@@ -146,13 +151,56 @@ fn open(hold: &Hold, comm: &Rc<Comm>, index: usize, counts: [usize; 8]) -> (Task
     (task, open)
 }
 
+/// Begins `task` by its short way, if it has one for these arguments.
+fn begin_short(hold: &mut Hold, comm: &Rc<Comm>, task: &Task) -> Option<Begun> {
+    let row = |data: &Data| (!data.is_empty()).then_some((data.address, data.len()));
+    let block = |blocks: &Blocks| blocks.block().filter(|&len| len > 0);
+    let begun = match task {
+        Task::Barrier(_) => Nonblocking::barrier(hold, comm),
+        Task::Bcast(Root::Rank(root), data) => Nonblocking::bcast(hold, comm, *root, row(data)?),
+        Task::Gather(Root::Rank(root), Some(send), recv, _) => {
+            let (from, len) = row(send)?;
+            let to = recv.as_ref().map_or(null_mut(), |recv| recv.address);
+            Nonblocking::gather(hold, comm, *root, (from, to), len)
+        }
+        Task::Scatter(Root::Rank(root), send, Some(recv), _) => {
+            let (to, len) = row(recv)?;
+            let from = send.as_ref().map_or(null_mut(), |send| send.address);
+            Nonblocking::scatter(hold, comm, *root, (from, to), len)
+        }
+        Task::Allgather(Some(send), recv) => {
+            let (from, len) = row(send)?;
+            Nonblocking::allgather(hold, comm, (from, recv.address), len)
+        }
+        Task::Alltoall(Some(send), recv) => {
+            Nonblocking::alltoall(hold, comm, (send.address, recv.address), block(send)?)
+        }
+        Task::Allreduce(reduction) if reduction.count > 0 => Nonblocking::allreduce(hold, comm, reduction),
+        Task::Reduce(Root::Rank(root), reduction) if reduction.count > 0 => {
+            Nonblocking::reduce(hold, comm, *root, reduction)
+        }
+        Task::Scan(reduction, false) if reduction.count > 0 => Nonblocking::scan(hold, comm, reduction),
+        _ => None,
+    };
+    begun.map(Result::unwrap)
+}
+
+/// Begins `task`, by its short way where there is one if `short`; how many have gone so far.
+fn begin_either(hold: &mut Hold, comm: &Rc<Comm>, task: Task, short: Option<&mut usize>) -> RequestKey {
+    let begun = short.and_then(|gone| begin_short(hold, comm, &task).inspect(|_| *gone += 1));
+    match begun {
+        Some(Begun::Over(key)) => key,
+        Some(Begun::Shown(shown)) => go_on_behind(hold, comm, shown, Ok(task)).unwrap(),
+        None => begin(hold, comm, task).unwrap(),
+    }
+}
+
 #[test]
 fn nonblocking_operations_end_in_any_order() {
     let usual = [("NEARMPI_BOARD_STARTED", 1 << 20)];
-    let none = [("NEARMPI_BOARD_STARTED", 0)];
     let pieces = [("NEARMPI_BOARD_MAX", PIECE), ("NEARMPI_SHARE_MIN", PIECE)];
     end_in_any_order(&[(1, 1), (2, 8), (3, 1), (5, 8)], &usual, COUNTS, 70);
-    end_in_any_order(&[(3, 8)], &none, COUNTS, 70);
+    end_in_any_order(&[(3, 8)], &[NONE], COUNTS, 70);
     end_in_any_order(&[(2, 8), (3, 1), (5, 8)], &pieces, LONG, 35);
     end_in_any_order(&[(2, 8), (3, 1)], &usual, LONGEST, 11);
 }
@@ -165,6 +213,7 @@ fn end_in_any_order(jobs: &[(u32, u32)], settings: &[(&str, u64)], counts: [usiz
             let mut hold = world.hold();
             let first = hold.world.clone();
             let second = Rc::new(create::dup(&mut hold, &first).unwrap());
+            let mut short = 0;
             for round in 0..6 {
                 let mut under_way = Vec::new();
                 for index in 0..burst {
@@ -173,7 +222,10 @@ fn end_in_any_order(jobs: &[(u32, u32)], settings: &[(&str, u64)], counts: [usiz
                     pair.rotate_left(rank as usize % 2);
                     for comm in pair {
                         let (task, open) = open(&hold, comm, index * 7 + round, counts);
-                        under_way.push((begin(&mut hold, comm, task).unwrap(), open));
+                        // The others may go another way.
+                        let goes_short = ((index ^ round) as u32 >> 1 ^ rank).is_multiple_of(2);
+                        let request = begin_either(&mut hold, comm, task, goes_short.then_some(&mut short));
+                        under_way.push((request, open));
                     }
                     // A blocking one in between, where each rank likes.
                     if index == (20 + 9 * rank as usize) % burst {
@@ -192,6 +244,7 @@ fn end_in_any_order(jobs: &[(u32, u32)], settings: &[(&str, u64)], counts: [usiz
                     open.check("nonblocking", which / 2 * 7 + round);
                 }
             }
+            assert_eq!(short > 0, settings[0] != NONE, "{ranks} ranks");
         });
     }
 }
@@ -349,13 +402,12 @@ fn init(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> (RequestKey, bool) {
 /// still in this one. The communicator is freed before its requests.
 #[test]
 fn persistent_operations_start_in_any_order_on_each_rank() {
-    let none = [("NEARMPI_BOARD_STARTED", 0)];
     for (ranks, cpus, settings, counts) in [
         (1, 1, &[][..], COUNTS),
         (2, 8, &[], LONGEST),
         (3, 1, &[], COUNTS),
         (5, 8, &[], LONG),
-        (2, 8, &none, COUNTS),
+        (2, 8, &[NONE], COUNTS),
     ] {
         job(ranks, cpus, settings, false, |rank, world| {
             let mut hold = world.hold();

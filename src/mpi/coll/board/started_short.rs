@@ -1,0 +1,468 @@
+//! The short ways of nonblocking operations, for bytes that lie in rows and take one turn of the boards: what this rank shows is shown before
+//! anything else is made, and where all that it waits for has come, or it waits for nothing, the operation is over at once. Else it goes on as
+//! [`started`](super::started) does. What others see is the same, so each rank may go either way.
+
+use super::reductions::Elements;
+use super::rows::{self, Rows};
+use super::{Boards, Turn};
+use crate::mpi::coll::args::{Reduction, reduction_signature};
+use crate::mpi::coll::call::bcast_signature;
+use crate::mpi::coll::next_started_tag;
+use crate::mpi::coll::short::{Way, is_plain, rooted};
+use crate::mpi::coll::signature::{Call, Signature};
+use crate::mpi::comm::Comm;
+use crate::mpi::error::Result;
+use crate::mpi::request::{Request, RequestKey};
+use crate::mpi::status::Status;
+use crate::mpi::world::Hold;
+use crate::shm::sync::Ordering;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Bytes that are shown at most: what is longer may go another way.
+const MOST: usize = 2 << 10;
+
+/// An operation that has begun.
+pub enum Begun {
+    /// It is over, and this is its request.
+    Over(RequestKey),
+    /// What this rank shows is shown; [`started::go_on_behind`](super::started::go_on_behind) makes the rest.
+    Shown(Shown),
+}
+
+/// A turn in which this rank has shown what it has.
+#[must_use]
+pub struct Shown {
+    pub(super) boards: Rc<Boards>,
+    /// Its number.
+    pub(super) number: u64,
+    /// What the operation says of itself.
+    pub(super) tag: i32,
+}
+
+/// What is known of an operation before its turn.
+struct Operation<'a> {
+    comm: &'a Rc<Comm>,
+    boards: &'a Rc<Boards>,
+    signature: Signature,
+    /// Bytes that this rank shows.
+    shown: usize,
+    /// All wait for all.
+    passes: bool,
+    awaits: Awaits,
+}
+
+/// Whom this rank waits for.
+enum Awaits {
+    /// Nobody.
+    None,
+    /// The root alone, to which it shows nothing.
+    Root(u32),
+    /// These; it may be among them.
+    Ranks(Range<u32>),
+}
+
+/// Where an operation takes place.
+enum Place<'a> {
+    Alone,
+    Boards(&'a Rc<Boards>),
+}
+
+/// The place on `comm` of an operation of which a rank shows up to `shown` bytes; `None`: it is not short.
+#[inline(always)]
+fn place<'a>(hold: &Hold, comm: &'a Comm, shown: Option<usize>) -> Option<Place<'a>> {
+    if !is_plain(hold) {
+        return None;
+    }
+    match comm.started_boards.get() {
+        Some(boards) => {
+            let boards = boards.as_ref()?;
+            let most = MOST.min(hold.engine.channel.settings().board_started as usize);
+            (shown? <= most.min(boards.cut.0)).then_some(Place::Boards(boards))
+        }
+        None => (comm.size() == 1 && !comm.is_inter()).then_some(Place::Alone),
+    }
+}
+
+/// A request that is over.
+#[inline(always)]
+fn done(hold: &mut Hold) -> Result<Begun> {
+    hold.make_request(|| Request::over(Status::EMPTY)).map(Begun::Over)
+}
+
+/// The only member has `rows` of `len` bytes for itself.
+#[inline(always)]
+fn alone(hold: &mut Hold, rows: Rows, len: usize) -> Option<Result<Begun>> {
+    rows::alone(rows, len);
+    Some(done(hold))
+}
+
+/// Begins: `put` shows, and `take` takes what others show. `None`: it would have to wait for its slot.
+#[inline(always)]
+fn begin(
+    hold: &mut Hold,
+    operation: Operation,
+    put: impl FnOnce(&mut Hold, &Turn) -> Result<()>,
+    take: impl FnOnce(&mut Hold, &Turn) -> Result<()>,
+) -> Option<Result<Begun>> {
+    let Operation {
+        comm,
+        boards,
+        signature,
+        shown,
+        passes,
+        awaits,
+    } = operation;
+    let number = boards.before + comm.context.started_turns() + 1;
+    let areas = boards.areas.as_ref().filter(|_| passes);
+    let room = areas.filter(|areas| areas.has(shown)).map_or(shown, |_| 0);
+    if boards.next.get() != number || !boards.has_room(number, room) {
+        return None;
+    }
+    comm.context.take_started_turns(1);
+    boards.next.set(number + 1);
+    let turn = Turn {
+        comm,
+        boards,
+        number,
+        tag: signature.tag(next_started_tag(comm)),
+        swap: None,
+        passes: areas.is_some(),
+    };
+    let outcome = put(hold, &turn);
+    let has_come = |rank| {
+        rank == comm.rank
+            || boards.members[rank as usize]
+                .board
+                .slot(number)
+                .turn()
+                .load(Ordering::Acquire)
+                >= number
+    };
+    let (root, waits) = match awaits {
+        _ if outcome.is_err() => (None, false),
+        Awaits::None => (None, false),
+        Awaits::Root(root) => (Some(root as usize), !has_come(root)),
+        Awaits::Ranks(ranks) => {
+            turn.ring(hold);
+            (None, !ranks.into_iter().all(has_come))
+        }
+    };
+    if let Some(Some(boards)) = comm.boards.get() {
+        boards.has_started(hold, root.map(|root| (root, waits)));
+    }
+    if waits {
+        let tag = turn.tag;
+        return Some(Ok(Begun::Shown(Shown {
+            boards: boards.clone(),
+            number,
+            tag,
+        })));
+    }
+    let outcome = outcome.and_then(|()| {
+        take(hold, &turn)?;
+        if passes {
+            boards.bring_areas(number);
+        }
+        Ok(())
+    });
+    boards.end_started(number);
+    turn.ring(hold);
+    Some(outcome.and_then(|()| done(hold)))
+}
+
+/// Nonblocking operations.
+pub struct Nonblocking;
+
+impl Way for Nonblocking {
+    type Outcome = Begun;
+
+    #[inline]
+    fn barrier(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<Begun>> {
+        let Place::Boards(boards) = place(hold, comm, Some(0))? else {
+            return Some(done(hold));
+        };
+        let (signature, awaits) = (Signature::of(Call::Barrier), Awaits::Ranks(0..comm.size()));
+        let operation = Operation {
+            comm,
+            boards,
+            signature,
+            shown: 0,
+            passes: false,
+            awaits,
+        };
+        let put = |hold: &mut Hold, turn: &Turn| turn.put(hold, 0, false, |_| ());
+        begin(hold, operation, put, |hold, turn| {
+            comm.others()
+                .try_for_each(|rank| turn.see(hold, rank, Some(0)).map(drop))
+        })
+    }
+
+    #[inline]
+    fn bcast(hold: &mut Hold, comm: &Rc<Comm>, root: u32, (row, len): (*mut u8, usize)) -> Option<Result<Begun>> {
+        let Place::Boards(boards) = place(hold, comm, Some(len))? else {
+            return Some(done(hold));
+        };
+        let is_root = comm.rank == root;
+        let (signature, awaits) = (
+            bcast_signature(root, len),
+            if is_root { Awaits::None } else { Awaits::Root(root) },
+        );
+        let shown = if is_root { len } else { 0 };
+        let operation = Operation {
+            comm,
+            boards,
+            signature,
+            shown,
+            passes: false,
+            awaits,
+        };
+        begin(
+            hold,
+            operation,
+            |hold, turn| {
+                if is_root {
+                    rows::put(hold, turn, row, len)
+                } else {
+                    Ok(())
+                }
+            },
+            |hold, turn| {
+                if is_root {
+                    Ok(())
+                } else {
+                    rows::take(hold, turn, root, row, len)
+                }
+            },
+        )
+    }
+
+    #[inline]
+    fn gather(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<Begun>> {
+        let Place::Boards(boards) = place(hold, comm, Some(len))? else {
+            return alone(hold, rows, len);
+        };
+        let is_root = comm.rank == root;
+        let (signature, awaits) = (
+            rooted(Call::Gather, root),
+            if is_root {
+                Awaits::Ranks(0..comm.size())
+            } else {
+                Awaits::None
+            },
+        );
+        let shown = if is_root { 0 } else { len };
+        let operation = Operation {
+            comm,
+            boards,
+            signature,
+            shown,
+            passes: false,
+            awaits,
+        };
+        begin(
+            hold,
+            operation,
+            |hold, turn| match is_root {
+                true => {
+                    rows::keep_among(rows, root, len);
+                    turn.put(hold, 0, false, |_| ())
+                }
+                false => rows::put(hold, turn, rows.0, len),
+            },
+            |hold, turn| {
+                if is_root {
+                    rows::take_others(hold, turn, rows.1, len)
+                } else {
+                    Ok(())
+                }
+            },
+        )
+    }
+
+    #[inline]
+    fn scatter(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<Begun>> {
+        let all = len.checked_mul(comm.size() as usize);
+        let Place::Boards(boards) = place(hold, comm, all)? else {
+            return alone(hold, rows, len);
+        };
+        let is_root = comm.rank == root;
+        let (signature, awaits) = (
+            rooted(Call::Scatter, root),
+            if is_root { Awaits::None } else { Awaits::Root(root) },
+        );
+        let shown = if is_root { all? - len } else { 0 };
+        let operation = Operation {
+            comm,
+            boards,
+            signature,
+            shown,
+            passes: false,
+            awaits,
+        };
+        begin(
+            hold,
+            operation,
+            |hold, turn| {
+                if is_root {
+                    rows::put_others(hold, turn, (root, rows.1), rows.0, len)
+                } else {
+                    Ok(())
+                }
+            },
+            |hold, turn| {
+                if is_root {
+                    Ok(())
+                } else {
+                    rows::take_part(hold, turn, root, rows.1, len)
+                }
+            },
+        )
+    }
+
+    #[inline]
+    fn allgather(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<Begun>> {
+        let Place::Boards(boards) = place(hold, comm, Some(len))? else {
+            return alone(hold, rows, len);
+        };
+        if len > boards.table.allgather.shown {
+            return None;
+        }
+        let (signature, awaits) = (Signature::of(Call::Allgather), Awaits::Ranks(0..comm.size()));
+        let operation = Operation {
+            comm,
+            boards,
+            signature,
+            shown: len,
+            passes: true,
+            awaits,
+        };
+        begin(
+            hold,
+            operation,
+            |hold, turn| {
+                rows::put(hold, turn, rows.0, len)?;
+                rows::keep_among(rows, comm.rank, len);
+                Ok(())
+            },
+            |hold, turn| rows::take_others(hold, turn, rows.1, len),
+        )
+    }
+
+    #[inline]
+    fn alltoall(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<Begun>> {
+        let all = len.checked_mul(comm.size() as usize);
+        let Place::Boards(boards) = place(hold, comm, all)? else {
+            return alone(hold, rows, len);
+        };
+        if len > boards.table.alltoall.shown {
+            return None;
+        }
+        let (signature, awaits) = (Signature::of(Call::Alltoall), Awaits::Ranks(0..comm.size()));
+        let operation = Operation {
+            comm,
+            boards,
+            signature,
+            shown: all? - len,
+            passes: true,
+            awaits,
+        };
+        begin(
+            hold,
+            operation,
+            |hold, turn| {
+                rows::put_others(
+                    hold,
+                    turn,
+                    (comm.rank, rows::block(rows.1, comm.rank, len)),
+                    rows.0,
+                    len,
+                )
+            },
+            |hold, turn| rows::take_parts(hold, turn, rows.1, len),
+        )
+    }
+
+    #[inline]
+    fn allreduce(hold: &mut Hold, comm: &Rc<Comm>, reduction: &Reduction) -> Option<Result<Begun>> {
+        let signature = reduction_signature(Call::Allreduce, reduction);
+        reduced(
+            hold,
+            comm,
+            (signature, true, Awaits::Ranks(0..comm.size())),
+            reduction,
+            |hold, turn, elements| elements.reduce_all(hold, turn),
+        )
+    }
+
+    #[inline]
+    fn reduce(hold: &mut Hold, comm: &Rc<Comm>, root: u32, reduction: &Reduction) -> Option<Result<Begun>> {
+        let is_root = comm.rank == root;
+        let signature = reduction_signature(Call::Reduce, reduction).with(root.into());
+        let awaits = if is_root {
+            Awaits::Ranks(0..comm.size())
+        } else {
+            Awaits::None
+        };
+        reduced(
+            hold,
+            comm,
+            (signature, false, awaits),
+            reduction,
+            |hold, turn, elements| match is_root {
+                true => elements.reduce_whole(hold, turn, turn.size() - 1),
+                false => Ok(()),
+            },
+        )
+    }
+
+    #[inline]
+    fn scan(hold: &mut Hold, comm: &Rc<Comm>, reduction: &Reduction) -> Option<Result<Begun>> {
+        let signature = reduction_signature(Call::Scan, reduction);
+        reduced(
+            hold,
+            comm,
+            (signature, false, Awaits::Ranks(0..comm.rank)),
+            reduction,
+            |hold, turn, elements| elements.reduce_whole(hold, turn, comm.rank),
+        )
+    }
+}
+
+/// Begins a reduction whose elements `take` reduces.
+#[inline(always)]
+fn reduced(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    (signature, passes, awaits): (Signature, bool, Awaits),
+    reduction: &Reduction,
+    take: impl FnOnce(&mut Hold, &Turn, &Elements) -> Result<()>,
+) -> Option<Result<Begun>> {
+    let elements = Elements::of(reduction)?;
+    let len = elements.size();
+    let Place::Boards(boards) = place(hold, comm, Some(len))? else {
+        let send = reduction.send.unwrap_or(reduction.recv).cast_const();
+        // In place there is nothing to move.
+        let len = if reduction.send.is_some() { len } else { 0 };
+        return alone(hold, (send, reduction.recv), len);
+    };
+    // Of longer ones each rank reduces its share.
+    if passes && len >= boards.table.share {
+        return None;
+    }
+    let operation = Operation {
+        comm,
+        boards,
+        signature,
+        shown: len,
+        passes,
+        awaits,
+    };
+    let operand = elements.operand();
+    begin(
+        hold,
+        operation,
+        |hold, turn| turn.put_buffer(hold, &operand),
+        |hold, turn| take(hold, turn, &elements),
+    )
+}
