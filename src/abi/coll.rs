@@ -102,8 +102,8 @@ macro_rules! short_way {
     };
 }
 
-/// Defines the three forms of an operation from its arguments (without the communicator) and its plan; the blocking one
-/// may have a `quick` way, which says `None` where it is not for these arguments.
+/// Defines the three forms of an operation from its arguments (without the communicator) and its plan; the blocking one and the
+/// nonblocking one may have a `quick` way of the kind `How`, which says `None` where it is not for these arguments.
 macro_rules! forms {
     ($apply:ident: $(
         $name:ident, $started:ident, $kept:ident, $section:literal,

@@ -136,17 +136,11 @@ pub(super) fn put(hold: &mut Hold, turn: &Turn, from: *const u8, len: usize) -> 
     turn.put(hold, len, false, |sheet| unsafe { sheet.copy(from, len) })
 }
 
-/// Shows rows for all others, and keeps its own; wakes nobody yet.
+/// Shows the rows for all others, which lie one behind the other at `from`, and copies its own to `own`; wakes nobody yet.
 #[inline(always)]
-pub(super) fn put_others(
-    hold: &mut Hold,
-    turn: &Turn,
-    (me, to): (u32, *mut u8),
-    from: *const u8,
-    len: usize,
-) -> Result<()> {
-    keep(block(from.cast_mut(), me, len), to, len);
-    let shown = len * (turn.size() as usize - 1);
+pub(super) fn put_others(hold: &mut Hold, turn: &Turn, from: *const u8, len: usize, own: *mut u8) -> Result<()> {
+    let (me, shown) = (turn.comm.rank, len * (turn.size() as usize - 1));
+    keep(block(from.cast_mut(), me, len), own, len);
     turn.put(hold, shown, false, |sheet| show_others(sheet, me, from, len, shown))
 }
 

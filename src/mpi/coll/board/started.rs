@@ -292,8 +292,7 @@ impl Started {
     fn has_come(&mut self, plan: &Plan) -> bool {
         let number = self.number + self.over;
         while let Some(rank) = self.awaited.clone().next() {
-            let slot = plan.boards.members[rank as usize].board.slot(number);
-            if rank != plan.comm.rank && slot.turn().load(Ordering::Acquire) < number {
+            if rank != plan.comm.rank && !plan.boards.has_come(rank, number) {
                 return false;
             }
             self.awaited.start += 1;
@@ -506,6 +505,13 @@ fn reduce_up_to(hold: &mut Hold, turn: &Turn, elements: Option<Elements>, last: 
 }
 
 impl Boards {
+    /// Whether `rank` has shown in turn `number`.
+    #[inline]
+    pub(super) fn has_come(&self, rank: u32, number: u64) -> bool {
+        let slot = self.members[rank as usize].board.slot(number);
+        slot.turn().load(Ordering::Acquire) >= number
+    }
+
     /// Whether the slot of turn `number` may be overwritten, and there is room for `len` bytes: everybody is through with what was
     /// there, this rank too, which reads its own operand there where that is in place.
     pub(super) fn has_room(&self, number: u64, len: usize) -> bool {

@@ -15,7 +15,6 @@ use crate::mpi::error::Result;
 use crate::mpi::request::{Request, RequestKey};
 use crate::mpi::status::Status;
 use crate::mpi::world::Hold;
-use crate::shm::sync::Ordering;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -47,19 +46,39 @@ struct Operation<'a> {
     signature: Signature,
     /// Bytes that this rank shows.
     shown: usize,
-    /// All wait for all.
-    passes: bool,
     awaits: Awaits,
 }
 
 /// Whom this rank waits for.
 enum Awaits {
-    /// Nobody.
+    /// Nobody: it takes nothing.
     None,
     /// The root alone, to which it shows nothing.
     Root(u32),
     /// These; it may be among them.
     Ranks(Range<u32>),
+    /// All, who wait for it, too.
+    All,
+}
+
+impl Awaits {
+    /// In an operation in which a root shows.
+    fn from_root(comm: &Comm, root: u32) -> Awaits {
+        if comm.rank == root {
+            Awaits::None
+        } else {
+            Awaits::Root(root)
+        }
+    }
+
+    /// In one in which all show for a root.
+    fn for_root(comm: &Comm, root: u32) -> Awaits {
+        if comm.rank == root {
+            Awaits::Ranks(0..comm.size())
+        } else {
+            Awaits::None
+        }
+    }
 }
 
 /// Where an operation takes place.
@@ -97,7 +116,7 @@ fn alone(hold: &mut Hold, rows: Rows, len: usize) -> Option<Result<Begun>> {
     Some(done(hold))
 }
 
-/// Begins: `put` shows, and `take` takes what others show. `None`: it would have to wait for its slot.
+/// Begins: `put` shows, and `take` takes what others show, in so far as this rank does. `None`: it would have to wait for its slot.
 #[inline(always)]
 fn begin(
     hold: &mut Hold,
@@ -110,11 +129,10 @@ fn begin(
         boards,
         signature,
         shown,
-        passes,
         awaits,
     } = operation;
     let number = boards.before + comm.context.started_turns() + 1;
-    let areas = boards.areas.as_ref().filter(|_| passes);
+    let areas = boards.areas.as_ref().filter(|_| matches!(awaits, Awaits::All));
     let room = areas.filter(|areas| areas.has(shown)).map_or(shown, |_| 0);
     if boards.next.get() != number || !boards.has_room(number, room) {
         return None;
@@ -129,43 +147,40 @@ fn begin(
         swap: None,
         passes: areas.is_some(),
     };
-    let outcome = put(hold, &turn);
-    let has_come = |rank| {
-        rank == comm.rank
-            || boards.members[rank as usize]
-                .board
-                .slot(number)
-                .turn()
-                .load(Ordering::Acquire)
-                >= number
+    let outcome = match awaits {
+        Awaits::Root(_) => Ok(()),
+        _ => put(hold, &turn),
     };
-    let (root, waits) = match awaits {
-        _ if outcome.is_err() => (None, false),
-        Awaits::None => (None, false),
-        Awaits::Root(root) => (Some(root as usize), !has_come(root)),
-        Awaits::Ranks(ranks) => {
-            turn.ring(hold);
-            (None, !ranks.into_iter().all(has_come))
-        }
+    let (root, awaited) = match awaits {
+        Awaits::None => (None, 0..0),
+        Awaits::Root(root) => (Some(root as usize), root..root + 1),
+        Awaits::Ranks(ranks) => (None, ranks),
+        Awaits::All => (None, 0..comm.size()),
     };
+    let takes = !awaited.is_empty();
+    // Who waits for nobody is through with the turn, and says both at once.
+    if takes && root.is_none() {
+        turn.ring(hold);
+    }
+    let mut others = awaited.filter(|&rank| rank != comm.rank);
+    let waits = outcome.is_ok() && others.any(|rank| !boards.has_come(rank, number));
     if let Some(Some(boards)) = comm.boards.get() {
         boards.has_started(hold, root.map(|root| (root, waits)));
     }
     if waits {
-        let tag = turn.tag;
         return Some(Ok(Begun::Shown(Shown {
             boards: boards.clone(),
             number,
-            tag,
+            tag: turn.tag,
         })));
     }
-    let outcome = outcome.and_then(|()| {
-        take(hold, &turn)?;
-        if passes {
-            boards.bring_areas(number);
-        }
-        Ok(())
-    });
+    let outcome = match outcome {
+        Ok(()) if takes => take(hold, &turn),
+        other => other,
+    };
+    if areas.is_some() && outcome.is_ok() {
+        boards.bring_areas(number);
+    }
     boards.end_started(number);
     turn.ring(hold);
     Some(outcome.and_then(|()| done(hold)))
@@ -182,20 +197,22 @@ impl Way for Nonblocking {
         let Place::Boards(boards) = place(hold, comm, Some(0))? else {
             return Some(done(hold));
         };
-        let (signature, awaits) = (Signature::of(Call::Barrier), Awaits::Ranks(0..comm.size()));
         let operation = Operation {
             comm,
             boards,
-            signature,
+            signature: Signature::of(Call::Barrier),
             shown: 0,
-            passes: false,
-            awaits,
+            awaits: Awaits::Ranks(0..comm.size()),
         };
-        let put = |hold: &mut Hold, turn: &Turn| turn.put(hold, 0, false, |_| ());
-        begin(hold, operation, put, |hold, turn| {
-            comm.others()
-                .try_for_each(|rank| turn.see(hold, rank, Some(0)).map(drop))
-        })
+        begin(
+            hold,
+            operation,
+            |hold, turn| turn.put(hold, 0, false, |_| ()),
+            |hold, turn| {
+                comm.others()
+                    .try_for_each(|rank| turn.see(hold, rank, Some(0)).map(drop))
+            },
+        )
     }
 
     #[inline]
@@ -203,37 +220,18 @@ impl Way for Nonblocking {
         let Place::Boards(boards) = place(hold, comm, Some(len))? else {
             return Some(done(hold));
         };
-        let is_root = comm.rank == root;
-        let (signature, awaits) = (
-            bcast_signature(root, len),
-            if is_root { Awaits::None } else { Awaits::Root(root) },
-        );
-        let shown = if is_root { len } else { 0 };
         let operation = Operation {
             comm,
             boards,
-            signature,
-            shown,
-            passes: false,
-            awaits,
+            signature: bcast_signature(root, len),
+            shown: if comm.rank == root { len } else { 0 },
+            awaits: Awaits::from_root(comm, root),
         };
         begin(
             hold,
             operation,
-            |hold, turn| {
-                if is_root {
-                    rows::put(hold, turn, row, len)
-                } else {
-                    Ok(())
-                }
-            },
-            |hold, turn| {
-                if is_root {
-                    Ok(())
-                } else {
-                    rows::take(hold, turn, root, row, len)
-                }
-            },
+            |hold, turn| rows::put(hold, turn, row, len),
+            |hold, turn| rows::take(hold, turn, root, row, len),
         )
     }
 
@@ -242,41 +240,25 @@ impl Way for Nonblocking {
         let Place::Boards(boards) = place(hold, comm, Some(len))? else {
             return alone(hold, rows, len);
         };
-        let is_root = comm.rank == root;
-        let (signature, awaits) = (
-            rooted(Call::Gather, root),
-            if is_root {
-                Awaits::Ranks(0..comm.size())
-            } else {
-                Awaits::None
-            },
-        );
-        let shown = if is_root { 0 } else { len };
+        // Nobody reads what the root shows, but ranks that take another for the root are told so.
+        let shown = if comm.rank == root { 0 } else { len };
         let operation = Operation {
             comm,
             boards,
-            signature,
+            signature: rooted(Call::Gather, root),
             shown,
-            passes: false,
-            awaits,
+            awaits: Awaits::for_root(comm, root),
         };
         begin(
             hold,
             operation,
-            |hold, turn| match is_root {
-                true => {
-                    rows::keep_among(rows, root, len);
-                    turn.put(hold, 0, false, |_| ())
-                }
-                false => rows::put(hold, turn, rows.0, len),
-            },
             |hold, turn| {
-                if is_root {
-                    rows::take_others(hold, turn, rows.1, len)
-                } else {
-                    Ok(())
+                if comm.rank == root {
+                    rows::keep_among(rows, root, len);
                 }
+                rows::put(hold, turn, rows.0, shown)
             },
+            |hold, turn| rows::take_others(hold, turn, rows.1, len),
         )
     }
 
@@ -286,37 +268,18 @@ impl Way for Nonblocking {
         let Place::Boards(boards) = place(hold, comm, all)? else {
             return alone(hold, rows, len);
         };
-        let is_root = comm.rank == root;
-        let (signature, awaits) = (
-            rooted(Call::Scatter, root),
-            if is_root { Awaits::None } else { Awaits::Root(root) },
-        );
-        let shown = if is_root { all? - len } else { 0 };
         let operation = Operation {
             comm,
             boards,
-            signature,
-            shown,
-            passes: false,
-            awaits,
+            signature: rooted(Call::Scatter, root),
+            shown: if comm.rank == root { all? - len } else { 0 },
+            awaits: Awaits::from_root(comm, root),
         };
         begin(
             hold,
             operation,
-            |hold, turn| {
-                if is_root {
-                    rows::put_others(hold, turn, (root, rows.1), rows.0, len)
-                } else {
-                    Ok(())
-                }
-            },
-            |hold, turn| {
-                if is_root {
-                    Ok(())
-                } else {
-                    rows::take_part(hold, turn, root, rows.1, len)
-                }
-            },
+            |hold, turn| rows::put_others(hold, turn, rows.0, len, rows.1),
+            |hold, turn| rows::take_part(hold, turn, root, rows.1, len),
         )
     }
 
@@ -328,14 +291,12 @@ impl Way for Nonblocking {
         if len > boards.table.allgather.shown {
             return None;
         }
-        let (signature, awaits) = (Signature::of(Call::Allgather), Awaits::Ranks(0..comm.size()));
         let operation = Operation {
             comm,
             boards,
-            signature,
+            signature: Signature::of(Call::Allgather),
             shown: len,
-            passes: true,
-            awaits,
+            awaits: Awaits::All,
         };
         begin(
             hold,
@@ -358,27 +319,18 @@ impl Way for Nonblocking {
         if len > boards.table.alltoall.shown {
             return None;
         }
-        let (signature, awaits) = (Signature::of(Call::Alltoall), Awaits::Ranks(0..comm.size()));
         let operation = Operation {
             comm,
             boards,
-            signature,
+            signature: Signature::of(Call::Alltoall),
             shown: all? - len,
-            passes: true,
-            awaits,
+            awaits: Awaits::All,
         };
+        let own = rows::block(rows.1, comm.rank, len);
         begin(
             hold,
             operation,
-            |hold, turn| {
-                rows::put_others(
-                    hold,
-                    turn,
-                    (comm.rank, rows::block(rows.1, comm.rank, len)),
-                    rows.0,
-                    len,
-                )
-            },
+            |hold, turn| rows::put_others(hold, turn, rows.0, len, own),
             |hold, turn| rows::take_parts(hold, turn, rows.1, len),
         )
     }
@@ -389,7 +341,7 @@ impl Way for Nonblocking {
         reduced(
             hold,
             comm,
-            (signature, true, Awaits::Ranks(0..comm.size())),
+            (signature, Awaits::All),
             reduction,
             |hold, turn, elements| elements.reduce_all(hold, turn),
         )
@@ -397,35 +349,21 @@ impl Way for Nonblocking {
 
     #[inline]
     fn reduce(hold: &mut Hold, comm: &Rc<Comm>, root: u32, reduction: &Reduction) -> Option<Result<Begun>> {
-        let is_root = comm.rank == root;
         let signature = reduction_signature(Call::Reduce, reduction).with(root.into());
-        let awaits = if is_root {
-            Awaits::Ranks(0..comm.size())
-        } else {
-            Awaits::None
-        };
-        reduced(
-            hold,
-            comm,
-            (signature, false, awaits),
-            reduction,
-            |hold, turn, elements| match is_root {
-                true => elements.reduce_whole(hold, turn, turn.size() - 1),
-                false => Ok(()),
-            },
-        )
+        let awaits = Awaits::for_root(comm, root);
+        reduced(hold, comm, (signature, awaits), reduction, |hold, turn, elements| {
+            elements.reduce_whole(hold, turn, turn.size() - 1)
+        })
     }
 
     #[inline]
     fn scan(hold: &mut Hold, comm: &Rc<Comm>, reduction: &Reduction) -> Option<Result<Begun>> {
+        // The first one has its own operand to take.
         let signature = reduction_signature(Call::Scan, reduction);
-        reduced(
-            hold,
-            comm,
-            (signature, false, Awaits::Ranks(0..comm.rank)),
-            reduction,
-            |hold, turn, elements| elements.reduce_whole(hold, turn, comm.rank),
-        )
+        let awaits = Awaits::Ranks(0..comm.rank + 1);
+        reduced(hold, comm, (signature, awaits), reduction, |hold, turn, elements| {
+            elements.reduce_whole(hold, turn, comm.rank)
+        })
     }
 }
 
@@ -434,7 +372,7 @@ impl Way for Nonblocking {
 fn reduced(
     hold: &mut Hold,
     comm: &Rc<Comm>,
-    (signature, passes, awaits): (Signature, bool, Awaits),
+    (signature, awaits): (Signature, Awaits),
     reduction: &Reduction,
     take: impl FnOnce(&mut Hold, &Turn, &Elements) -> Result<()>,
 ) -> Option<Result<Begun>> {
@@ -447,7 +385,7 @@ fn reduced(
         return alone(hold, (send, reduction.recv), len);
     };
     // Of longer ones each rank reduces its share.
-    if passes && len >= boards.table.share {
+    if matches!(awaits, Awaits::All) && len >= boards.table.share {
         return None;
     }
     let operation = Operation {
@@ -455,7 +393,6 @@ fn reduced(
         boards,
         signature,
         shown: len,
-        passes,
         awaits,
     };
     let operand = elements.operand();
