@@ -244,7 +244,12 @@ fn end_in_any_order(jobs: &[(u32, u32)], settings: &[(&str, u64)], counts: [usiz
                     open.check("nonblocking", which / 2 * 7 + round);
                 }
             }
-            assert_eq!(short > 0, settings[0] != NONE, "{ranks} ranks");
+            // Behind a barrier every slot is free.
+            internal::barrier(&mut hold, &first).unwrap();
+            let before = short;
+            let request = begin_either(&mut hold, &first, Task::Barrier(Call::Barrier), Some(&mut short));
+            pt2pt::wait(&mut hold, request).unwrap();
+            assert_eq!(short > before, settings[0] != NONE, "{ranks} ranks");
         });
     }
 }
