@@ -15,7 +15,6 @@ use super::op::op as find_op;
 use super::types::*;
 use crate::fail;
 use crate::mpi::coll::args::check_own;
-use crate::mpi::coll::board::started;
 use crate::mpi::coll::board::started_short::{Begun, Nonblocking};
 use crate::mpi::coll::call::{self, Task};
 use crate::mpi::coll::machine::Element;
@@ -54,12 +53,7 @@ pub fn start(
     on_comm(name, comm, |hold, comm| {
         slice_mut(request, 1, "request")?;
         let key = match short(hold, comm) {
-            Some(Ok(Begun::Over(key))) => key,
-            Some(Ok(Begun::Shown(shown))) => {
-                let task = task(hold, comm);
-                started::go_on_behind(hold, comm, shown, task)?
-            }
-            Some(Err(error)) => return Err(error),
+            Some(begun) => begun?.request(hold, comm, task)?,
             None => {
                 let task = task(hold, comm)?;
                 hold.hand_out(comm, &hold.noted());

@@ -13,30 +13,26 @@ use crate::mpi::comm::Comm;
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::engine::CAREFUL;
 use crate::mpi::world::Hold;
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 /// Who takes part.
-enum Members<'a> {
+pub enum Members<'a> {
     /// This rank alone.
     One,
     /// Those who have boards.
     Boards(&'a Rc<Boards>),
 }
 
-/// Nothing needs a longer look: no dead rank, no check, no profile.
+/// The members of `comm`, if its `boards`, of one kind of operations, are open, or there is one, and nothing needs a longer look: no dead rank,
+/// no check, no profile.
 #[inline(always)]
-pub fn is_plain(hold: &Hold) -> bool {
+pub fn members<'a>(hold: &Hold, comm: &Comm, boards: &'a OnceCell<Option<Rc<Boards>>>) -> Option<Members<'a>> {
     let engine = &hold.engine;
-    engine.detours & CAREFUL == 0 && engine.events == 0 && engine.channel.meter().is_none()
-}
-
-/// The members of `comm`, if its boards are open, or there is one, and nothing needs a longer look.
-#[inline(always)]
-fn members<'a>(hold: &Hold, comm: &'a Comm) -> Option<Members<'a>> {
-    if !is_plain(hold) {
+    if engine.detours & CAREFUL != 0 || engine.events != 0 || engine.channel.meter().is_some() {
         return None;
     }
-    match comm.boards.get() {
+    match boards.get() {
         Some(boards) => boards.as_ref().map(Members::Boards),
         None => (comm.size() == 1 && !comm.is_inter()).then_some(Members::One),
     }
@@ -90,7 +86,7 @@ impl Way for Blocking {
 
     #[inline]
     fn barrier(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {
-        let Members::Boards(boards) = members(hold, comm)? else {
+        let Members::Boards(boards) = members(hold, comm, &comm.boards)? else {
             return Some(Ok(()));
         };
         let at = Where::new(comm, boards, Signature::of(Call::Barrier), boards.table.near);
@@ -99,7 +95,7 @@ impl Way for Blocking {
 
     #[inline]
     fn bcast(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: (*mut u8, usize)) -> Option<Result<()>> {
-        let Members::Boards(boards) = members(hold, comm)? else {
+        let Members::Boards(boards) = members(hold, comm, &comm.boards)? else {
             return Some(Ok(()));
         };
         let near = boards.table.least;
@@ -188,6 +184,14 @@ impl Way for Blocking {
     }
 }
 
+/// What the only member copies: its operand to the result, unless it is there.
+#[inline(always)]
+pub fn own(reduction: &Reduction, elements: &Elements) -> (Rows, usize) {
+    let send = reduction.send.unwrap_or(reduction.recv).cast_const();
+    let len = if reduction.send.is_some() { elements.size() } else { 0 };
+    ((send, reduction.recv), len)
+}
+
 /// A reduction by boards as `by_boards` does it.
 #[inline(always)]
 fn reduced(
@@ -198,10 +202,7 @@ fn reduced(
     by_boards: impl FnOnce(&mut Hold, Where, &Elements) -> Option<Result<()>>,
 ) -> Option<Result<()>> {
     let elements = Elements::of(reduction)?;
-    let send = reduction.send.unwrap_or(reduction.recv).cast_const();
-    // In place there is nothing to move.
-    let len = if reduction.send.is_some() { elements.size() } else { 0 };
-    moved(hold, comm, ((send, reduction.recv), len), |hold, boards| {
+    moved(hold, comm, own(reduction, &elements), |hold, boards| {
         let at = Where::new(comm, boards, signature, boards.table.near);
         by_boards(hold, at, &elements)
     })
@@ -221,7 +222,7 @@ fn moved(
     (rows, len): (Rows, usize),
     by_boards: impl FnOnce(&mut Hold, &Rc<Boards>) -> Option<Result<()>>,
 ) -> Option<Result<()>> {
-    let Members::Boards(boards) = members(hold, comm)? else {
+    let Members::Boards(boards) = members(hold, comm, &comm.boards)? else {
         rows::alone(rows, len);
         return Some(Ok(()));
     };

@@ -48,7 +48,6 @@ impl Vain {
             self.most = (self.most + self.most.div_ceil(8)).min(self.limit);
         }
         self.hopes = true;
-        self.row = 0;
     }
 }
 
@@ -68,13 +67,15 @@ impl Hold<'_> {
             true => self.engine.vain.most,
             false => FEW_ALONE + ranks,
         };
-        if self.engine.vain.row >= most {
-            if crowded || self.engine.channel.shares_cpu() {
-                self.engine.channel.spread(None);
-                self.give_way();
-            }
-            self.engine.vain.gives_way();
+        if self.engine.vain.row < most {
+            return;
         }
+        if crowded || self.engine.channel.shares_cpu() {
+            self.engine.vain.gives_way();
+            self.engine.channel.spread(None);
+            self.give_way();
+        }
+        self.engine.vain.row = 0;
     }
 }
 
@@ -86,7 +87,15 @@ mod tests {
     use crate::sys::cvar::Settings;
     use std::sync::Arc;
 
-    /// Its segment has two CPUs, and nobody is taken to be alone.
+    /// Its segment has two CPUs, which three threads share, and nobody is taken to be alone.
+    fn crowded(limit: &'static str) -> World {
+        let (segment, world) = world(limit);
+        segment.add_thread();
+        segment.add_thread();
+        world
+    }
+
+    /// The same with one thread.
     fn world(limit: &'static str) -> (Arc<Segment>, World) {
         let segment = Arc::new(Segment::private(1, 2).unwrap());
         let value = |name: &str| match name {
@@ -113,8 +122,8 @@ mod tests {
     fn tests_in_vain_give_way_sooner_where_threads_share_cpus() {
         let (segment, world) = world("256");
         let mut hold = world.hold();
-        assert_eq!(tests(&mut hold), FEW_ALONE + 1);
-        hold.in_vain(true);
+        // That it did not help then says nothing of what comes later.
+        assert!((0..9).all(|_| tests(&mut hold) == FEW_ALONE + 1));
         segment.add_thread();
         segment.add_thread();
         assert_eq!(tests(&mut hold), FEW);
@@ -122,10 +131,8 @@ mod tests {
 
     #[test]
     fn who_gives_way_in_vain_does_so_less_often_until_it_helps() {
-        let (segment, world) = world("100");
+        let world = crowded("100");
         let mut hold = world.hold();
-        segment.add_thread();
-        segment.add_thread();
         assert_eq!([16, 16, 18, 21, 24].map(|_| tests(&mut hold)), [16, 16, 18, 21, 24]);
         let last = (0..20).map(|_| tests(&mut hold)).last();
         assert_eq!(last, Some(100));
@@ -141,10 +148,8 @@ mod tests {
 
     #[test]
     fn the_limit_may_be_below_what_is_usual() {
-        let (segment, world) = world("3");
+        let world = crowded("3");
         let mut hold = world.hold();
-        segment.add_thread();
-        segment.add_thread();
         assert!((0..9).all(|_| tests(&mut hold) == 3));
         hold.in_vain(true);
         assert_eq!(tests(&mut hold), 3);

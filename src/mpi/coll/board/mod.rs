@@ -577,8 +577,6 @@ impl<'a> Turn<'a> {
 
     #[inline]
     fn ring(&self, hold: &Hold) {
-        let me = self.boards.me;
-        let others = self.boards.members.iter().enumerate().filter(|&(rank, _)| rank != me);
-        hold.engine.channel.ring_bells(others.map(|(_, member)| member.world));
+        self.boards.ring(hold);
     }
 }

@@ -21,8 +21,9 @@ pub type Rows = (*const u8, *mut u8);
 pub fn bcast(hold: &mut Hold, at: Where, root: u32, (row, len): (*mut u8, usize)) -> Result<()> {
     let turn = at.turn();
     if at.comm.rank == root {
-        // SAFETY: the sheet has as many bytes as the row, which the program owns.
-        return turn.show_and_finish(hold, len, |sheet| unsafe { sheet.copy(row, len) });
+        put(hold, &turn, row, len)?;
+        turn.finish(hold);
+        return Ok(());
     }
     take(hold, &turn, root, row, len)?;
     turn.finish(hold);
@@ -37,8 +38,9 @@ pub fn bcast(hold: &mut Hold, at: Where, root: u32, (row, len): (*mut u8, usize)
 pub fn gather(hold: &mut Hold, at: Where, root: u32, (from, to): Rows, len: usize) -> Result<()> {
     let turn = at.turn();
     if at.comm.rank != root {
-        // SAFETY: the sheet has as many bytes as the row, which the program owns.
-        return turn.show_and_finish(hold, len, |sheet| unsafe { sheet.copy(from, len) });
+        put(hold, &turn, from, len)?;
+        turn.finish(hold);
+        return Ok(());
     }
     keep(from, block(to, root, len), len);
     turn.show_with(hold, 0, |_| ())?;
@@ -54,10 +56,9 @@ pub fn gather(hold: &mut Hold, at: Where, root: u32, (from, to): Rows, len: usiz
 pub fn scatter(hold: &mut Hold, at: Where, root: u32, (from, to): Rows, len: usize) -> Result<()> {
     let turn = at.turn();
     if at.comm.rank == root {
-        // Before what is shown: stores to lines that others have would hold up those behind them.
-        keep(block(from.cast_mut(), root, len), to, len);
-        let shown = len * (turn.size() as usize - 1);
-        return turn.show_and_finish(hold, shown, |sheet| show_others(sheet, root, from, len, shown));
+        put_others(hold, &turn, from, len, to)?;
+        turn.finish(hold);
+        return Ok(());
     }
     take_part(hold, &turn, root, to, len)?;
     turn.finish(hold);
@@ -140,6 +141,7 @@ pub(super) fn put(hold: &mut Hold, turn: &Turn, from: *const u8, len: usize) -> 
 #[inline(always)]
 pub(super) fn put_others(hold: &mut Hold, turn: &Turn, from: *const u8, len: usize, own: *mut u8) -> Result<()> {
     let (me, shown) = (turn.comm.rank, len * (turn.size() as usize - 1));
+    // Before what is shown: stores to lines that others have would hold up those behind them.
     keep(block(from.cast_mut(), me, len), own, len);
     turn.put(hold, shown, false, |sheet| show_others(sheet, me, from, len, shown))
 }

@@ -123,7 +123,7 @@ pub fn start_kept(hold: &mut Hold, plan: Rc<Plan>) -> Result<RequestKey> {
 /// # Errors
 /// What there is instead of the task: then nobody waits for this rank. `NoMem`: too many requests.
 #[inline(never)]
-pub fn go_on_behind(hold: &mut Hold, comm: &Rc<Comm>, shown: Shown, task: Result<Task>) -> Result<RequestKey> {
+pub(super) fn go_on_behind(hold: &mut Hold, comm: &Rc<Comm>, shown: Shown, task: Result<Task>) -> Result<RequestKey> {
     let Shown { boards, number, tag } = shown;
     let key = task.and_then(|task| {
         let key = hold.make_request(|| Request::new(Kind::Collective, Some(comm.clone())))?;
@@ -142,7 +142,10 @@ pub fn go_on_behind(hold: &mut Hold, comm: &Rc<Comm>, shown: Shown, task: Result
         });
         Ok(key)
     });
-    key.inspect_err(|_| boards.end_started(number))
+    key.inspect_err(|_| {
+        boards.end_started(number);
+        boards.ring(hold);
+    })
 }
 
 /// The request of what has begun, and how far it has come if it is not over. Nothing is moved before something is shown.

@@ -4,11 +4,12 @@
 
 use super::reductions::Elements;
 use super::rows::{self, Rows};
+use super::started::go_on_behind;
 use super::{Boards, Turn};
 use crate::mpi::coll::args::{Reduction, reduction_signature};
-use crate::mpi::coll::call::bcast_signature;
+use crate::mpi::coll::call::{Task, bcast_signature};
 use crate::mpi::coll::next_started_tag;
-use crate::mpi::coll::short::{Way, is_plain, rooted};
+use crate::mpi::coll::short::{Members, Way, members, own, rooted};
 use crate::mpi::coll::signature::{Call, Signature};
 use crate::mpi::comm::Comm;
 use crate::mpi::error::Result;
@@ -25,8 +26,30 @@ const MOST: usize = 2 << 10;
 pub enum Begun {
     /// It is over, and this is its request.
     Over(RequestKey),
-    /// What this rank shows is shown; [`started::go_on_behind`](super::started::go_on_behind) makes the rest.
+    /// What this rank shows is shown, and it has to wait.
     Shown(Shown),
+}
+
+impl Begun {
+    /// Its request. The `task` is made only where it is needed to go on.
+    ///
+    /// # Errors
+    /// What there is instead of the task. `NoMem`: too many requests.
+    #[inline]
+    pub fn request(
+        self,
+        hold: &mut Hold,
+        comm: &Rc<Comm>,
+        task: impl FnOnce(&mut Hold, &Rc<Comm>) -> Result<Task>,
+    ) -> Result<RequestKey> {
+        match self {
+            Begun::Over(key) => Ok(key),
+            Begun::Shown(shown) => {
+                let task = task(hold, comm);
+                go_on_behind(hold, comm, shown, task)
+            }
+        }
+    }
 }
 
 /// A turn in which this rank has shown what it has.
@@ -81,26 +104,17 @@ impl Awaits {
     }
 }
 
-/// Where an operation takes place.
-enum Place<'a> {
-    Alone,
-    Boards(&'a Rc<Boards>),
-}
-
-/// The place on `comm` of an operation of which a rank shows up to `shown` bytes; `None`: it is not short.
+/// Who takes part in an operation on `comm` of which a rank shows up to `shown` bytes; `None`: it is not short.
 #[inline(always)]
-fn place<'a>(hold: &Hold, comm: &'a Comm, shown: Option<usize>) -> Option<Place<'a>> {
-    if !is_plain(hold) {
-        return None;
-    }
-    match comm.started_boards.get() {
-        Some(boards) => {
-            let boards = boards.as_ref()?;
-            let most = MOST.min(hold.engine.channel.settings().board_started as usize);
-            (shown? <= most.min(boards.cut.0)).then_some(Place::Boards(boards))
+fn members_up_to<'a>(hold: &Hold, comm: &'a Comm, shown: Option<usize>) -> Option<Members<'a>> {
+    let members = members(hold, comm, &comm.started_boards)?;
+    if let Members::Boards(boards) = members {
+        let most = MOST.min(hold.engine.channel.settings().board_started as usize);
+        if shown? > most.min(boards.cut.0) {
+            return None;
         }
-        None => (comm.size() == 1 && !comm.is_inter()).then_some(Place::Alone),
     }
+    Some(members)
 }
 
 /// A request that is over.
@@ -194,7 +208,7 @@ impl Way for Nonblocking {
 
     #[inline]
     fn barrier(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<Begun>> {
-        let Place::Boards(boards) = place(hold, comm, Some(0))? else {
+        let Members::Boards(boards) = members_up_to(hold, comm, Some(0))? else {
             return Some(done(hold));
         };
         let operation = Operation {
@@ -217,7 +231,7 @@ impl Way for Nonblocking {
 
     #[inline]
     fn bcast(hold: &mut Hold, comm: &Rc<Comm>, root: u32, (row, len): (*mut u8, usize)) -> Option<Result<Begun>> {
-        let Place::Boards(boards) = place(hold, comm, Some(len))? else {
+        let Members::Boards(boards) = members_up_to(hold, comm, Some(len))? else {
             return Some(done(hold));
         };
         let operation = Operation {
@@ -237,7 +251,7 @@ impl Way for Nonblocking {
 
     #[inline]
     fn gather(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<Begun>> {
-        let Place::Boards(boards) = place(hold, comm, Some(len))? else {
+        let Members::Boards(boards) = members_up_to(hold, comm, Some(len))? else {
             return alone(hold, rows, len);
         };
         // Nobody reads what the root shows, but ranks that take another for the root are told so.
@@ -265,7 +279,7 @@ impl Way for Nonblocking {
     #[inline]
     fn scatter(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<Begun>> {
         let all = len.checked_mul(comm.size() as usize);
-        let Place::Boards(boards) = place(hold, comm, all)? else {
+        let Members::Boards(boards) = members_up_to(hold, comm, all)? else {
             return alone(hold, rows, len);
         };
         let operation = Operation {
@@ -285,7 +299,7 @@ impl Way for Nonblocking {
 
     #[inline]
     fn allgather(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<Begun>> {
-        let Place::Boards(boards) = place(hold, comm, Some(len))? else {
+        let Members::Boards(boards) = members_up_to(hold, comm, Some(len))? else {
             return alone(hold, rows, len);
         };
         if len > boards.table.allgather.shown {
@@ -313,7 +327,7 @@ impl Way for Nonblocking {
     #[inline]
     fn alltoall(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<Begun>> {
         let all = len.checked_mul(comm.size() as usize);
-        let Place::Boards(boards) = place(hold, comm, all)? else {
+        let Members::Boards(boards) = members_up_to(hold, comm, all)? else {
             return alone(hold, rows, len);
         };
         if len > boards.table.alltoall.shown {
@@ -378,11 +392,9 @@ fn reduced(
 ) -> Option<Result<Begun>> {
     let elements = Elements::of(reduction)?;
     let len = elements.size();
-    let Place::Boards(boards) = place(hold, comm, Some(len))? else {
-        let send = reduction.send.unwrap_or(reduction.recv).cast_const();
-        // In place there is nothing to move.
-        let len = if reduction.send.is_some() { len } else { 0 };
-        return alone(hold, (send, reduction.recv), len);
+    let Members::Boards(boards) = members_up_to(hold, comm, Some(len))? else {
+        let (rows, len) = own(reduction, &elements);
+        return alone(hold, rows, len);
     };
     // Of longer ones each rank reduces its share.
     if matches!(awaits, Awaits::All) && len >= boards.table.share {

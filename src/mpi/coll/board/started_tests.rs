@@ -1,7 +1,6 @@
 //! Nonblocking operations by boards: many under way at once, on two communicators, with blocking ones in between; and persistent
 //! ones, started in any order.
 
-use super::started::go_on_behind;
 use super::started_short::{Begun, Nonblocking};
 use super::tests::{ANY, SUM, Step, What, combined, job, reduction, take, values};
 use crate::mpi::coll::args::{Blocks, Data, Root};
@@ -12,12 +11,14 @@ use crate::mpi::coll::short::Way;
 use crate::mpi::coll::signature::Call;
 use crate::mpi::coll::support::{data, regular};
 use crate::mpi::comm::{Comm, create};
+use crate::mpi::error::{Class, Error};
 use crate::mpi::pt2pt::{self, persistent};
 use crate::mpi::request::{self, RequestKey};
 use crate::mpi::world::Hold;
 use crate::sys::cvar::Settings;
 use std::ptr::null_mut;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An operation: its buffers, what must come out, and of how many elements.
 struct Open {
@@ -188,11 +189,11 @@ fn begin_short(hold: &mut Hold, comm: &Rc<Comm>, task: &Task) -> Option<Begun> {
 /// Begins `task`, by its short way where there is one if `short`; how many have gone so far.
 fn begin_either(hold: &mut Hold, comm: &Rc<Comm>, task: Task, short: Option<&mut usize>) -> RequestKey {
     let begun = short.and_then(|gone| begin_short(hold, comm, &task).inspect(|_| *gone += 1));
-    match begun {
-        Some(Begun::Over(key)) => key,
-        Some(Begun::Shown(shown)) => go_on_behind(hold, comm, shown, Ok(task)).unwrap(),
-        None => begin(hold, comm, task).unwrap(),
-    }
+    let request = match begun {
+        Some(begun) => begun.request(hold, comm, |_, _| Ok(task)),
+        None => begin(hold, comm, task),
+    };
+    request.unwrap()
 }
 
 #[test]
@@ -254,6 +255,35 @@ fn end_in_any_order(jobs: &[(u32, u32)], settings: &[(&str, u64)], counts: [usiz
     }
 }
 
+/// Rank 1 comes once rank 0 has given up.
+#[test]
+fn who_has_shown_and_cannot_go_on_is_waited_for_no_longer() {
+    let given_up = AtomicBool::new(false);
+    job(2, 2, &[], false, |rank, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        let task = || Task::Barrier(Call::Barrier);
+        turns(&mut hold, &comm, task());
+        internal::barrier(&mut hold, &comm).unwrap();
+        if rank == 0 {
+            let done = comm.started_boards.get().unwrap().as_ref().unwrap().over.get();
+            let begun = begin_short(&mut hold, &comm, &task()).unwrap();
+            let failed = begun.request(&mut hold, &comm, |_, _| Err(Error::new(Class::Other, "no task")));
+            assert_eq!(failed.unwrap_err().class(), Class::Other);
+            assert_eq!(
+                comm.started_boards.get().unwrap().as_ref().unwrap().over.get(),
+                done + 1
+            );
+            given_up.store(true, Ordering::Release);
+        } else {
+            while !given_up.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            turns(&mut hold, &comm, task());
+        }
+    });
+}
+
 /// What a rank shows of one communicator's operations leaves room for another's, which the others may wait for first.
 #[test]
 fn operations_of_a_communicator_find_room_whatever_lies_in_others() {
@@ -288,10 +318,10 @@ fn operations_of_a_communicator_find_room_whatever_lies_in_others() {
 
 /// Starts `task` and waits for it: the turns it took.
 fn turns(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> u64 {
-    let before = comm.context.take_started_turns(0);
+    let before = comm.context.started_turns();
     let request = begin(hold, comm, task).unwrap();
     pt2pt::wait(hold, request).unwrap();
-    comm.context.take_started_turns(0) - before
+    comm.context.started_turns() - before
 }
 
 /// Bytes decide how many turns an operation takes, and the communicator whether it takes any.

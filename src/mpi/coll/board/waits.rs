@@ -38,10 +38,14 @@ impl Boards {
     pub fn give_up(&self, hold: &Hold, comm: &Comm) {
         let turn = self.before + comm.context.next_turn();
         self.members[self.me].board.finish(turn);
-        let members = self.members.iter().map(|member| member.world);
-        hold.engine
-            .channel
-            .ring_bells(members.filter(|&world| world != hold.engine.channel.me()));
+        self.ring(hold);
+    }
+
+    /// Wakes the others who sleep.
+    #[inline]
+    pub(super) fn ring(&self, hold: &Hold) {
+        let others = self.members.iter().enumerate().filter(|&(rank, _)| rank != self.me);
+        hold.engine.channel.ring_bells(others.map(|(_, member)| member.world));
     }
 
     /// Looks at a board alone before anything else: a peer that needs this CPU shows nothing meanwhile.
