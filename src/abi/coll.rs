@@ -165,8 +165,8 @@ counted! {
         let recv = |hold: &Hold| blocks(hold, (recvbuf, recvcount.into(), recvtype), RECV);
         gather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv, root, true)
     }, quick {
-        let (send, recv) = ((sendbuf, sendcount.into(), sendtype), (recvbuf.cast_const(), recvcount.into(), recvtype));
-        coll_short::gather::<How>(hold, comm, send, recv, root)
+        let recv = || coll_short::even((recvbuf.cast_const(), recvcount.into(), recvtype));
+        coll_short::gather::<How, _>(hold, comm, (sendbuf, sendcount.into(), sendtype), recv, root)
     };
 
     MPI_Gatherv, MPI_Igatherv, MPI_Gatherv_init, "§6.5",
@@ -177,6 +177,9 @@ counted! {
         let ranks = comm.peers().size();
         let recv = |hold: &Hold| varying(hold, ranks, recvbuf, recvcounts, displs, recvtype, RECV);
         gather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv, root, false)
+    }, quick {
+        let recv = || coll_short::varying(comm, (recvbuf, recvcounts, displs), recvtype);
+        coll_short::gather::<How, _>(hold, comm, (sendbuf, sendcount.into(), sendtype), recv, root)
     };
 
     MPI_Scatter, MPI_Iscatter, MPI_Scatter_init, "§6.6",
@@ -187,8 +190,8 @@ counted! {
         let send = |hold: &Hold| blocks(hold, (sendbuf, sendcount.into(), sendtype), SEND);
         scatter(hold, comm, send, (recvbuf, recvcount.into(), recvtype), root, true)
     }, quick {
-        let (send, recv) = ((sendbuf, sendcount.into(), sendtype), (recvbuf.cast_const(), recvcount.into(), recvtype));
-        coll_short::scatter::<How>(hold, comm, send, recv, root)
+        let send = || coll_short::even((sendbuf, sendcount.into(), sendtype));
+        coll_short::scatter::<How, _>(hold, comm, send, (recvbuf, recvcount.into(), recvtype), root)
     };
 
     MPI_Scatterv, MPI_Iscatterv, MPI_Scatterv_init, "§6.6",
@@ -199,6 +202,9 @@ counted! {
         let ranks = comm.peers().size();
         let send = |hold: &Hold| varying(hold, ranks, sendbuf, sendcounts, displs, sendtype, SEND);
         scatter(hold, comm, send, (recvbuf, recvcount.into(), recvtype), root, false)
+    }, quick {
+        let send = || coll_short::varying(comm, (sendbuf, sendcounts, displs), sendtype);
+        coll_short::scatter::<How, _>(hold, comm, send, (recvbuf, recvcount.into(), recvtype), root)
     };
 
     MPI_Allgather, MPI_Iallgather, MPI_Allgather_init, "§6.7",
@@ -209,8 +215,8 @@ counted! {
         let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), RECV);
         allgather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv?)
     }, quick {
-        let (send, recv) = ((sendbuf, sendcount.into(), sendtype), (recvbuf.cast_const(), recvcount.into(), recvtype));
-        coll_short::allgather::<How>(hold, comm, send, recv)
+        let recv = coll_short::even((recvbuf.cast_const(), recvcount.into(), recvtype));
+        coll_short::allgather::<How>(hold, comm, (sendbuf, sendcount.into(), sendtype), recv)
     };
 
     MPI_Allgatherv, MPI_Iallgatherv, MPI_Allgatherv_init, "§6.7",
@@ -220,6 +226,9 @@ counted! {
     ) => |hold, comm| {
         let recv = varying(hold, comm.peers().size(), recvbuf, recvcounts, displs, recvtype, RECV);
         allgather(hold, comm, (sendbuf, sendcount.into(), sendtype), recv?)
+    }, quick {
+        let recv = coll_short::varying(comm, (recvbuf, recvcounts, displs), recvtype);
+        coll_short::allgather::<How>(hold, comm, (sendbuf, sendcount.into(), sendtype), recv)
     };
 
     MPI_Alltoall, MPI_Ialltoall, MPI_Alltoall_init, "§6.8",
@@ -231,8 +240,9 @@ counted! {
         let recv = blocks(hold, (recvbuf, recvcount.into(), recvtype), RECV);
         alltoall(hold, comm, sendbuf, send, recv?)
     }, quick {
-        let (send, recv) = ((sendbuf, sendcount.into(), sendtype), (recvbuf.cast_const(), recvcount.into(), recvtype));
-        coll_short::alltoall::<How>(hold, comm, send, recv)
+        let send = || coll_short::even((sendbuf, sendcount.into(), sendtype));
+        let recv = || coll_short::even((recvbuf.cast_const(), recvcount.into(), recvtype));
+        coll_short::alltoall::<How, _>(hold, comm, sendbuf, send, recv)
     };
 
     MPI_Alltoallv, MPI_Ialltoallv, MPI_Alltoallv_init, "§6.8",
@@ -244,6 +254,10 @@ counted! {
         let send = |hold: &Hold| varying(hold, ranks, sendbuf, sendcounts, sdispls, sendtype, SEND);
         let recv = varying(hold, ranks, recvbuf, recvcounts, rdispls, recvtype, RECV);
         alltoall(hold, comm, sendbuf, send, recv?)
+    }, quick {
+        let send = || coll_short::varying(comm, (sendbuf, sendcounts, sdispls), sendtype);
+        let recv = || coll_short::varying(comm, (recvbuf, recvcounts, rdispls), recvtype);
+        coll_short::alltoall::<How, _>(hold, comm, sendbuf, send, recv)
     };
 
     MPI_Alltoallw, MPI_Ialltoallw, MPI_Alltoallw_init, "§6.8",
@@ -255,6 +269,10 @@ counted! {
         let send = |hold: &Hold| each(hold, ranks, sendbuf, sendcounts, sdispls, sendtypes, SEND);
         let recv = each(hold, ranks, recvbuf, recvcounts, rdispls, recvtypes, RECV);
         alltoall(hold, comm, sendbuf, send, recv?)
+    }, quick {
+        let send = || coll_short::each(comm, (sendbuf, sendcounts, sdispls), sendtypes);
+        let recv = || coll_short::each(comm, (recvbuf, recvcounts, rdispls), recvtypes);
+        coll_short::alltoall::<How, _>(hold, comm, sendbuf, send, recv)
     };
 
     MPI_Reduce, MPI_Ireduce, MPI_Reduce_init, "§6.9.1",
@@ -278,7 +296,7 @@ counted! {
     ) => |hold, comm| {
         let counts = vec![count(recvcount, "recvcount")?; comm.size() as usize];
         reduce_scatter(hold, comm, sendbuf, recvbuf, counts, datatype, op)
-    };
+    }, quick coll_short::reduce_scatter_block::<How>(hold, comm, (sendbuf, recvcount.into(), datatype), recvbuf, op);
 
     MPI_Reduce_scatter, MPI_Ireduce_scatter, MPI_Reduce_scatter_init, "§6.10.2",
     (
@@ -286,18 +304,19 @@ counted! {
     ) => |hold, comm| {
         let counts = counts(recvcounts, comm.size() as usize, "recvcounts")?;
         reduce_scatter(hold, comm, sendbuf, recvbuf, counts, datatype, op)
-    };
+    }, quick coll_short::reduce_scatter::<How, _>(hold, comm, (sendbuf, recvcounts, datatype), recvbuf, op);
 
     MPI_Scan, MPI_Iscan, MPI_Scan_init, "§6.11.1",
     (
         sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op
     ) => |hold, comm| scan(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, false),
-        quick coll_short::scan::<How>(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op);
+        quick coll_short::scan::<How>(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, false);
 
     MPI_Exscan, MPI_Iexscan, MPI_Exscan_init, "§6.11.2",
     (
         sendbuf: *const c_void, recvbuf: *mut c_void, count: Count, datatype: MPI_Datatype, op: MPI_Op
-    ) => |hold, comm| scan(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, true);
+    ) => |hold, comm| scan(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, true),
+        quick coll_short::scan::<How>(hold, comm, (sendbuf, count.into(), datatype), recvbuf, op, true);
 }
 
 fn bcast(hold: &Hold, comm: &Rc<Comm>, buffer: Triple, root: c_int) -> Result<Task> {

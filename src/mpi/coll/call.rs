@@ -4,7 +4,7 @@
 use super::args::{Blocks, Data, Places, Reduction, Root, reduction_signature};
 use super::board::doubling::{self, DOUBLED};
 use super::board::handed;
-use super::board::reductions::{self, Elements};
+use super::board::reductions::{self, Elements, Part};
 use super::board::started::{self, Plan};
 use super::board::{self, AT_ONCE, Boards, Learns, Where, kept, long, long_reductions, moves, shares, varying};
 use super::choice::{Case, Row};
@@ -183,7 +183,7 @@ pub fn begin(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<RequestKey>
         return hold.add_request(Request::over(Status::EMPTY));
     }
     if let Some(boards) = board::of_started(hold, comm)
-        && let Some(signature) = started::signature(hold, boards, &task)
+        && let Some(signature) = started::signature(hold, comm, boards, &task)
     {
         let tag = signature.tag(next_started_tag(comm));
         let plan = Plan::new((comm, boards), task, tag, None);
@@ -238,10 +238,11 @@ impl Kept {
     }
 }
 
-/// Bytes that a rank shows at most in a task of `size` ranks, and what the task says of itself; `None` for one that cannot go by
+/// Bytes that a rank shows at most in a task on `comm`, and what the task says of itself; `None` for one that cannot go by
 /// boards without waiting, or that shows nothing. All members decide alike.
 #[inline(always)]
-pub fn shown(hold: &Hold, task: &Task, size: usize) -> Option<(usize, Signature)> {
+pub fn shown(hold: &Hold, comm: &Comm, task: &Task) -> Option<(usize, Signature)> {
+    let size = comm.size() as usize;
     let shown = match task {
         Task::Barrier(_) => 0,
         Task::Bcast(_, data) => data.len(),
@@ -249,10 +250,9 @@ pub fn shown(hold: &Hold, task: &Task, size: usize) -> Option<(usize, Signature)
         | Task::Reduce(_, reduction)
         | Task::ReduceScatter(reduction, _)
         | Task::Scan(reduction, _) => Some(Elements::of(reduction)?.size()).filter(|&len| len > 0)?,
-        Task::Gather(_, send, recv, true) => block(send.as_ref(), recv.as_ref())?,
-        Task::Scatter(_, send, recv, true) => block(recv.as_ref(), send.as_ref())?.saturating_mul(size),
+        Task::Gather(..) => known_block(comm, task)?,
+        Task::Scatter(..) | Task::Alltoall(..) => known_block(comm, task)?.saturating_mul(size),
         Task::Allgather(_, recv) => recv.largest(),
-        Task::Alltoall(_, recv) => recv.block()?.saturating_mul(size),
         _ => return None,
     };
     Some((shown, task.signature(hold)?))
@@ -336,15 +336,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         Task::Reduce(Root::Rank(root), reduction) => reduce(hold, at(signature), *root, &Elements::awaited(reduction)?),
         Task::ReduceScatter(reduction, counts) => {
             let elements = Elements::awaited(reduction)?;
-            let block = |rank| reductions::block(counts, rank);
-            match elements.size() {
-                0 => Some(Ok(())),
-                _ if elements.are_sent(&table.reduce_scatter) => None,
-                len if len > table.reduce_scatter.shown => (table.reduce_scatter.offers(len))
-                    .then(|| long_reductions::reduce_scatter(hold, at(signature), &elements, block)),
-                _ if size == 2 => Some(reductions::reduce_scatter_of_two(hold, at(signature), &elements, block)),
-                _ => Some(shares::reduce_scatter(hold, at(signature), &elements, block)),
-            }
+            reduce_scatter(hold, at(signature), &elements, |rank| reductions::block(counts, rank))
         }
         Task::Scan(reduction, exclusive) => scan(hold, at(signature), &Elements::awaited(reduction)?, *exclusive),
         Task::Gather(Root::Rank(root), send, recv, regular) => {
@@ -401,10 +393,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         }
         Task::Alltoall(send, recv) => {
             let len = recv.block();
-            let all = match size {
-                2 if len.is_none() => Some(longer(comm, send.as_ref(), recv)),
-                _ => len.map(|len| len.saturating_mul(size - 1)),
-            };
+            let all = known_block(comm, task).map(|len| len.saturating_mul(size - 1));
             match (len, all) {
                 (_, Some(all)) if all <= table.alltoall.shown => {
                     let near = table.wide;
@@ -486,6 +475,26 @@ pub(super) fn reduce(hold: &mut Hold, at: Where, root: u32, elements: &Elements)
     }
 }
 
+/// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block` by boards, each rank of its `block`; `None` where it goes as a schedule.
+#[inline]
+pub(super) fn reduce_scatter(
+    hold: &mut Hold,
+    at: Where,
+    elements: &Elements,
+    block: impl Fn(u32) -> Part,
+) -> Option<Result<()>> {
+    let row = &at.boards.table.reduce_scatter;
+    match elements.size() {
+        0 => Some(Ok(())),
+        _ if elements.are_sent(row) => None,
+        len if len > row.shown => row
+            .offers(len)
+            .then(|| long_reductions::reduce_scatter(hold, at, elements, block)),
+        _ if at.comm.size() == 2 => Some(reductions::reduce_scatter_of_two(hold, at, elements, block)),
+        _ => Some(shares::reduce_scatter(hold, at, elements, block)),
+    }
+}
+
 /// `MPI_Scan`, or `MPI_Exscan` if `exclusive`, by boards; `None` where it goes as a schedule.
 #[inline]
 pub(super) fn scan(hold: &mut Hold, at: Where, elements: &Elements, exclusive: bool) -> Option<Result<()>> {
@@ -533,6 +542,24 @@ fn agreed_block(comm: &Comm, root: u32, regular: bool, own: Option<&Data>, block
         _ if comm.size() != 2 => None,
         Some(blocks) => Some(blocks.buffer(1 - root).len()),
         None => own.map(Data::len),
+    }
+}
+
+/// Bytes of the longest block that `task` moves from one rank to another, if it is a gather, scatter or alltoall of which all ranks know them.
+#[inline]
+pub fn known_block(comm: &Comm, task: &Task) -> Option<usize> {
+    match task {
+        Task::Gather(Root::Rank(root), send, recv, regular) => {
+            agreed_block(comm, *root, *regular, send.as_ref(), recv.as_ref())
+        }
+        Task::Scatter(Root::Rank(root), send, recv, regular) => {
+            agreed_block(comm, *root, *regular, recv.as_ref(), send.as_ref())
+        }
+        Task::Alltoall(send, recv) => match recv.block() {
+            None if comm.size() == 2 => Some(longer(comm, send.as_ref(), recv)),
+            block => block,
+        },
+        _ => None,
     }
 }
 

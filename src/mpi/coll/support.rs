@@ -1,12 +1,18 @@
 //! What tests of collective operations share: jobs of threads, and arguments made of vectors of integers.
 
-use super::args::{Blocks, Data, Places, Reduction};
+use super::args::{Blocks, Data, Places, Reduction, Root};
+use super::board::reductions::block;
+use super::board::rows::{Even, Row, Rows};
+use super::call::Task;
 use super::internal;
 use super::machine::Element;
+use super::short::Way;
+use crate::mpi::comm::Comm;
 use crate::mpi::datatype::Datatype;
 use crate::mpi::datatype::basic::index;
+use crate::mpi::error::Result;
 use crate::mpi::op::Op;
-use crate::mpi::world::{State, World};
+use crate::mpi::world::{Hold, State, World};
 use crate::shm::segment::Segment;
 use crate::sys::cvar::Settings;
 use std::rc::Rc;
@@ -94,6 +100,105 @@ pub fn regular(ints: &mut [i32], ranks: u32) -> Blocks {
             count: ints.len() / ranks as usize,
             element: int(),
         },
+    }
+}
+
+/// One with blocks of so many integers where [`starts`] says.
+pub fn varying(ints: &mut [i32], counts: &[usize]) -> Blocks {
+    Blocks {
+        address: ints.as_mut_ptr().cast(),
+        places: Places::Varying {
+            counts: counts.to_vec(),
+            displs: starts(counts).iter().map(|&start| start as isize).collect(),
+            element: int(),
+        },
+    }
+}
+
+/// Where blocks of so many integers begin that lie in reverse order, with one integer between them.
+pub fn starts(counts: &[usize]) -> Vec<usize> {
+    (0..counts.len())
+        .map(|rank| counts[rank + 1..].iter().map(|count| count + 1).sum())
+        .collect()
+}
+
+/// Integers that hold them, with one behind the last.
+pub fn room(counts: &[usize]) -> usize {
+    counts.iter().map(|count| count + 1).sum()
+}
+
+/// Blocks, whose elements are integers.
+#[derive(Clone, Copy)]
+struct Spread<'a>(&'a Blocks);
+
+impl Rows for Spread<'_> {
+    const EVEN: bool = false;
+
+    fn of(&self, rank: u32) -> Row {
+        let buffer = self.0.buffer(rank);
+        (buffer.address, buffer.len())
+    }
+}
+
+/// Does `task` by its short way `W`, if it has one for these arguments.
+pub fn short<W: Way>(hold: &mut Hold, comm: &Rc<Comm>, task: &Task) -> Option<Result<W::Outcome>> {
+    let me = comm.rank;
+    let row = |data: &Data| (data.address, data.len());
+    // Where all have a block of the same size it has some bytes.
+    let even = |blocks: &Blocks| match blocks.block() {
+        Some(0) => None,
+        len => Some(len.map(|len| Even {
+            first: blocks.address,
+            len,
+        })),
+    };
+    // What is this rank's own, there or in place.
+    let own = |data: &Option<Data>, blocks: Option<&Blocks>| match (data, blocks) {
+        (Some(data), _) => Some(row(data)),
+        (None, blocks) => blocks.map(|blocks| Spread(blocks).of(me)),
+    };
+    match task {
+        Task::Barrier(_) => W::barrier(hold, comm),
+        Task::Bcast(Root::Rank(root), data) if !data.is_empty() => W::bcast(hold, comm, *root, row(data)),
+        Task::Gather(Root::Rank(root), send, recv, regular) => {
+            let own = own(send, recv.as_ref())?;
+            match (recv, regular) {
+                (_, true) if own.1 == 0 => None,
+                (Some(recv), true) => W::gather(hold, comm, *root, own, even(recv)?),
+                (None, true) => W::gather(hold, comm, *root, own, None::<Even>),
+                (recv, false) => W::gather(hold, comm, *root, own, recv.as_ref().map(Spread)),
+            }
+        }
+        Task::Scatter(Root::Rank(root), send, recv, regular) => {
+            let own = own(recv, send.as_ref())?;
+            match (send, regular) {
+                (_, true) if own.1 == 0 => None,
+                (Some(send), true) => W::scatter(hold, comm, *root, even(send)?, own),
+                (None, true) => W::scatter(hold, comm, *root, None::<Even>, own),
+                (send, false) => W::scatter(hold, comm, *root, send.as_ref().map(Spread), own),
+            }
+        }
+        Task::Allgather(send, recv) if recv.largest() > 0 => {
+            let own = own(send, Some(recv))?;
+            match even(recv)? {
+                Some(recv) => W::allgather(hold, comm, own, recv),
+                None => W::allgather(hold, comm, own, Spread(recv)),
+            }
+        }
+        Task::Alltoall(send, recv) => {
+            let send = send.as_ref().unwrap_or(recv);
+            match (even(send)?, even(recv)?) {
+                (Some(send), Some(recv)) => W::alltoall(hold, comm, send, recv),
+                _ => W::alltoall(hold, comm, Spread(send), Spread(recv)),
+            }
+        }
+        Task::Allreduce(reduction) if reduction.count > 0 => W::allreduce(hold, comm, reduction),
+        Task::Reduce(Root::Rank(root), reduction) if reduction.count > 0 => W::reduce(hold, comm, *root, reduction),
+        Task::ReduceScatter(reduction, counts) if reduction.count > 0 => {
+            W::reduce_scatter(hold, comm, reduction, |rank| block(counts, rank))
+        }
+        Task::Scan(reduction, exclusive) if reduction.count > 0 => W::scan(hold, comm, reduction, *exclusive),
+        _ => None,
     }
 }
 

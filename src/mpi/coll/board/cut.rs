@@ -1,8 +1,8 @@
 //! How nonblocking operations by boards go in pieces, and how long they may be.
 
 use super::reductions::{Elements, SHARED};
-use crate::mpi::coll::args::{Data, Root};
-use crate::mpi::coll::call::Task;
+use crate::mpi::coll::args::Root;
+use crate::mpi::coll::call::{Task, known_block};
 use crate::mpi::coll::choice::{LEAST, Table};
 use crate::mpi::comm::Comm;
 use crate::shm::board::{ROOM, SLOTS};
@@ -84,16 +84,13 @@ impl Cut {
         // Bytes that go to each of the others.
         let others = size - 1;
         let block = (near / others.max(1)).max(1);
+        let known = || known_block(comm, task).unwrap_or(0);
         match task {
             Task::Bcast(Root::Rank(root), data) => pieces(data.len(), near, by_root(*root, 1)),
-            Task::Gather(_, _, Some(recv), _) => pieces(recv.block().unwrap_or(0), near, 0),
-            Task::Gather(_, Some(send), ..) => pieces(send.len(), near, 1),
-            Task::Scatter(Root::Rank(root), send, recv, _) => {
-                let len = (recv.as_ref().map(Data::len)).or_else(|| send.as_ref()?.block());
-                pieces(len.unwrap_or(0), block, by_root(*root, others))
-            }
+            Task::Gather(_, _, recv, _) => pieces(known(), near, if recv.is_some() { 0 } else { 1 }),
+            Task::Scatter(Root::Rank(root), ..) => pieces(known(), block, by_root(*root, others)),
             Task::Allgather(_, recv) => pieces(recv.largest(), near, 1),
-            Task::Alltoall(_, recv) => pieces(recv.block().unwrap_or(0), block, others),
+            Task::Alltoall(..) => pieces(known(), block, others),
             Task::Allreduce(reduction) | Task::Scan(reduction, _) | Task::Reduce(_, reduction) => {
                 let Some(elements) = Elements::of(reduction) else {
                     return pieces(0, 1, 0);

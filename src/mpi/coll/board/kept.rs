@@ -25,10 +25,13 @@ use std::rc::Rc;
 /// What makes progress impossible; `Other`: a member is in another call.
 pub fn claim(hold: &mut Hold, comm: &Rc<Comm>, task: &Task) -> Result<Option<(Rc<Boards>, Context, Signature)>> {
     let (size, channel) = (comm.size() as usize, &hold.engine.channel);
-    let shown = call::shown(hold, task, size).map(|(shown, _)| shown);
+    if !Boards::may_open(hold, comm, true) {
+        return Ok(None);
+    }
+    let shown = call::shown(hold, comm, task).map(|(shown, _)| shown);
     let table = Table::new(channel.settings(), channel.segment().crowd(), size);
     let most = longest(channel.settings(), &table, task, size);
-    let Some(shown) = shown.filter(|&shown| shown <= most && Boards::may_open(hold, comm, true)) else {
+    let Some(shown) = shown.filter(|&shown| shown <= most) else {
         return Ok(None);
     };
     let mut number = NONE;
@@ -47,6 +50,6 @@ pub fn claim(hold: &mut Hold, comm: &Rc<Comm>, task: &Task) -> Result<Option<(Rc
     let Some(boards) = Boards::open(hold, comm, number, true) else {
         return Ok(None);
     };
-    let signature = started::signature(hold, &boards, task);
+    let signature = started::signature(hold, comm, &boards, task);
     Ok(signature.map(|signature| (boards, context, signature)))
 }

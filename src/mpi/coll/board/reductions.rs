@@ -34,7 +34,7 @@ const KEPT: usize = 4096;
 struct Kept(MaybeUninit<[u8; KEPT]>);
 
 /// Elements of an operand or of the result: first and number.
-pub(super) type Part = (usize, usize);
+pub type Part = (usize, usize);
 
 /// The block of `rank`, where `counts` says how many elements each gets.
 pub fn block(counts: &[usize], rank: u32) -> Part {

@@ -10,162 +10,199 @@ use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 use crate::sys::copy;
 
-/// Rows of blocks of the program, the one that is sent and the one that is received.
-pub type Rows = (*const u8, *mut u8);
+/// A row of bytes of the program: the first one, and how many.
+pub type Row = (*mut u8, usize);
+
+/// Rows of a buffer of the program, one for each rank.
+pub trait Rows: Copy {
+    /// Whether they are as long as each other and lie one behind the other.
+    const EVEN: bool;
+
+    /// The row of `rank`.
+    fn of(&self, rank: u32) -> Row;
+
+    /// Bytes of those of all `ranks` ranks but `one`.
+    #[inline(always)]
+    fn len_but(&self, one: u32, ranks: u32) -> usize {
+        match Self::EVEN {
+            true => self.of(one).1 * (ranks as usize - 1),
+            false => (0..ranks).filter(|&rank| rank != one).map(|rank| self.of(rank).1).sum(),
+        }
+    }
+
+    /// Bytes of the longest of those of `ranks` ranks.
+    #[inline(always)]
+    fn longest(&self, ranks: u32) -> usize {
+        match Self::EVEN {
+            true => self.of(0).1,
+            false => (0..ranks).map(|rank| self.of(rank).1).max().unwrap_or(0),
+        }
+    }
+}
+
+/// Rows of `len` bytes, one behind the other.
+#[derive(Clone, Copy)]
+pub struct Even {
+    /// The first byte of the first one.
+    pub first: *mut u8,
+    /// Bytes of each.
+    pub len: usize,
+}
+
+impl Rows for Even {
+    const EVEN: bool = true;
+
+    #[inline(always)]
+    fn of(&self, rank: u32) -> Row {
+        (
+            self.first.wrapping_add((rank as usize).wrapping_mul(self.len)),
+            self.len,
+        )
+    }
+}
 
 /// The root shows its row and does not wait; the others copy it to theirs.
 ///
 /// # Errors
 /// As [`moves::bcast`](super::moves::bcast).
 #[inline(always)]
-pub fn bcast(hold: &mut Hold, at: Where, root: u32, (row, len): (*mut u8, usize)) -> Result<()> {
+pub fn bcast(hold: &mut Hold, at: Where, root: u32, row: Row) -> Result<()> {
     let turn = at.turn();
-    if at.comm.rank == root {
-        put(hold, &turn, row, len)?;
-        turn.finish(hold);
-        return Ok(());
+    match at.comm.rank == root {
+        true => put(hold, &turn, row)?,
+        false => take(hold, &turn, root, row)?,
     }
-    take(hold, &turn, root, row, len)?;
     turn.finish(hold);
     Ok(())
 }
 
-/// Everybody shows its row of `len` bytes at `from`, and the root takes them to `to`, one behind the other.
+/// Everybody shows its row, and the root takes them `to` its rows; nobody else has some.
 ///
 /// # Errors
 /// As [`moves::gather`](super::moves::gather).
 #[inline]
-pub fn gather(hold: &mut Hold, at: Where, root: u32, (from, to): Rows, len: usize) -> Result<()> {
+pub fn gather(hold: &mut Hold, at: Where, root: u32, own: Row, to: Option<impl Rows>) -> Result<()> {
     let turn = at.turn();
-    if at.comm.rank != root {
-        put(hold, &turn, from, len)?;
+    let Some(to) = to else {
+        put(hold, &turn, own)?;
         turn.finish(hold);
         return Ok(());
-    }
-    keep(from, block(to, root, len), len);
+    };
+    keep(own, to.of(root).0);
     turn.show_with(hold, 0, |_| ())?;
-    take_all(hold, &turn, to, len)
+    take_all(hold, &turn, to)
 }
 
-/// The root shows rows of `len` bytes for all others, which lie one behind the other at `from`, and does not wait; each rank copies its
-/// own to `to`.
+/// The root shows its rows `from` which all others take theirs, and does not wait; each rank copies its `own`.
 ///
 /// # Errors
 /// As [`moves::scatter`](super::moves::scatter).
 #[inline]
-pub fn scatter(hold: &mut Hold, at: Where, root: u32, (from, to): Rows, len: usize) -> Result<()> {
+pub fn scatter(hold: &mut Hold, at: Where, root: u32, from: Option<impl Rows>, own: Row) -> Result<()> {
     let turn = at.turn();
-    if at.comm.rank == root {
-        put_others(hold, &turn, from, len, to)?;
-        turn.finish(hold);
-        return Ok(());
+    match from {
+        Some(from) => put_others(hold, &turn, from, own.0)?,
+        None => take_part(hold, &turn, root, own)?,
     }
-    take_part(hold, &turn, root, to, len)?;
     turn.finish(hold);
     Ok(())
 }
 
-/// Everybody shows its row of `len` bytes at `from`, and takes all to `to`, one behind the other.
+/// Everybody shows its `own` row, and takes all `to` its rows.
 ///
 /// # Errors
 /// As [`moves::allgather`](super::moves::allgather).
 #[inline]
-pub fn allgather(hold: &mut Hold, at: Where, (from, to): Rows, len: usize) -> Result<()> {
+pub fn allgather(hold: &mut Hold, at: Where, own: Row, to: impl Rows) -> Result<()> {
     let turn = at.exchange();
     // SAFETY: the sheet has as many bytes as the row, which the program owns.
-    turn.show_with(hold, len, |sheet| unsafe { sheet.copy(from, len) })?;
-    keep(from, block(to, at.comm.rank, len), len);
-    take_all(hold, &turn, to, len)
+    turn.show_with(hold, own.1, |sheet| unsafe { sheet.copy(own.0, own.1) })?;
+    keep(own, to.of(at.comm.rank).0);
+    take_all(hold, &turn, to)
 }
 
-/// Everybody shows rows of `len` bytes for all others, which lie one behind the other at `from`, and takes its own of theirs to `to`.
+/// Everybody shows the rows `from` which all others take theirs, and takes its own of theirs `to` its rows. Rows that are not even are
+/// those of two ranks.
 ///
 /// # Errors
 /// As [`moves::alltoall`](super::moves::alltoall).
 #[inline]
-pub fn alltoall(hold: &mut Hold, at: Where, (from, to): Rows, len: usize) -> Result<()> {
+pub fn alltoall(hold: &mut Hold, at: Where, from: impl Rows, to: impl Rows) -> Result<()> {
     let (me, turn) = (at.comm.rank, at.exchange());
-    let shown = len * (turn.size() as usize - 1);
-    turn.show_with(hold, shown, |sheet| show_others(sheet, me, from, len, shown))?;
-    keep(block(from.cast_mut(), me, len), block(to, me, len), len);
-    take_parts(hold, &turn, to, len)?;
+    let shown = from.len_but(me, turn.size());
+    turn.show_with(hold, shown, |sheet| show_others(sheet, (me, turn.size()), from, shown))?;
+    keep(from.of(me), to.of(me).0);
+    take_parts(hold, &turn, to)?;
     turn.seen_all();
     turn.finish(hold);
     Ok(())
 }
 
-/// What the only member of a communicator has for itself.
-#[inline]
-pub fn alone(rows: Rows, len: usize) {
-    keep(rows.0, rows.1, len);
-}
-
-/// Copies the row that rank `me` has to its place among those of all.
+/// Copies the row that a rank has for itself, unless it lies there.
 #[inline(always)]
-pub(super) fn keep_among((from, to): Rows, me: u32, len: usize) {
-    keep(from, block(to, me, len), len);
-}
-
-/// Copies the row that a rank has for itself.
-#[inline(always)]
-fn keep(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: rows of the program, which do not overlap.
-    unsafe { copy::bytes(from, to, len) };
-}
-
-/// The row of `rank`.
-#[inline(always)]
-pub(super) fn block(first: *mut u8, rank: u32, len: usize) -> *mut u8 {
-    first.wrapping_add(rank as usize * len)
-}
-
-/// Writes the rows of all but rank `me`, `shown` bytes.
-#[inline(always)]
-fn show_others(sheet: &mut super::Sheet, me: u32, from: *const u8, len: usize, shown: usize) {
-    let below = me as usize * len;
-    // SAFETY: the sheet has as many bytes as all rows but one, which the program owns.
-    unsafe {
-        sheet.copy_to(0, from, below);
-        sheet.copy_to(below, from.wrapping_add(below + len), shown - below);
+pub(in crate::mpi::coll) fn keep((from, len): Row, to: *mut u8) {
+    if from != to {
+        // SAFETY: rows of the program, which do not overlap.
+        unsafe { copy::bytes(from, to, len) };
     }
+}
+
+/// Writes the rows of all of the ranks but `me`, `shown` bytes.
+#[inline(always)]
+fn show_others<R: Rows>(sheet: &mut super::Sheet, (me, ranks): (u32, u32), from: R, shown: usize) {
+    let copy = |sheet: &mut super::Sheet, place: usize, (row, len): Row| {
+        let len = len.min(shown - place);
+        // SAFETY: the sheet has as many bytes as all rows but one, which the program owns.
+        unsafe { sheet.copy_to(place, row, len) };
+        place + len
+    };
+    if R::EVEN {
+        let (own, len) = from.of(me);
+        let below = copy(sheet, 0, (from.of(0).0, me as usize * len));
+        copy(sheet, below, (own.wrapping_add(len), shown - below));
+        return;
+    }
+    let others = (0..ranks).filter(|&rank| rank != me);
+    others.fold(0, |place, rank| copy(sheet, place, from.of(rank)));
 }
 
 /// Shows a row, and wakes nobody yet.
 #[inline(always)]
-pub(super) fn put(hold: &mut Hold, turn: &Turn, from: *const u8, len: usize) -> Result<()> {
+pub(super) fn put(hold: &mut Hold, turn: &Turn, (row, len): Row) -> Result<()> {
     // SAFETY: the sheet has as many bytes as the row, which the program owns.
-    turn.put(hold, len, false, |sheet| unsafe { sheet.copy(from, len) })
+    turn.put(hold, len, false, |sheet| unsafe { sheet.copy(row, len) })
 }
 
-/// Shows the rows for all others, which lie one behind the other at `from`, and copies its own to `own`; wakes nobody yet.
+/// Shows the rows `from` which all others take theirs, and copies its own to `own`; wakes nobody yet.
 #[inline(always)]
-pub(super) fn put_others(hold: &mut Hold, turn: &Turn, from: *const u8, len: usize, own: *mut u8) -> Result<()> {
-    let (me, shown) = (turn.comm.rank, len * (turn.size() as usize - 1));
+pub(super) fn put_others(hold: &mut Hold, turn: &Turn, from: impl Rows, own: *mut u8) -> Result<()> {
+    let (me, ranks) = (turn.comm.rank, turn.size());
+    let shown = from.len_but(me, ranks);
     // Before what is shown: stores to lines that others have would hold up those behind them.
-    keep(block(from.cast_mut(), me, len), own, len);
-    turn.put(hold, shown, false, |sheet| show_others(sheet, me, from, len, shown))
+    keep(from.of(me), own);
+    turn.put(hold, shown, false, |sheet| show_others(sheet, (me, ranks), from, shown))
 }
 
 /// Takes what all others show.
 #[inline(always)]
-pub(super) fn take_others(hold: &mut Hold, turn: &Turn, to: *mut u8, len: usize) -> Result<()> {
+pub(super) fn take_others(hold: &mut Hold, turn: &Turn, to: impl Rows) -> Result<()> {
     turn.comm
         .others()
-        .try_for_each(|rank| take(hold, turn, rank, block(to, rank, len), len))
+        .try_for_each(|rank| take(hold, turn, rank, to.of(rank)))
 }
 
 /// Takes its rows from all others, which show one for each.
 #[inline(always)]
-pub(super) fn take_parts(hold: &mut Hold, turn: &Turn, to: *mut u8, len: usize) -> Result<()> {
+pub(super) fn take_parts(hold: &mut Hold, turn: &Turn, to: impl Rows) -> Result<()> {
     turn.comm
         .others()
-        .try_for_each(|rank| take_part(hold, turn, rank, block(to, rank, len), len))
+        .try_for_each(|rank| take_part(hold, turn, rank, to.of(rank)))
 }
 
 /// Takes what all others show, and ends the turn.
 #[inline(always)]
-fn take_all(hold: &mut Hold, turn: &Turn, to: *mut u8, len: usize) -> Result<()> {
-    take_others(hold, turn, to, len)?;
+fn take_all(hold: &mut Hold, turn: &Turn, to: impl Rows) -> Result<()> {
+    take_others(hold, turn, to)?;
     turn.seen_all();
     turn.finish(hold);
     Ok(())
@@ -173,22 +210,22 @@ fn take_all(hold: &mut Hold, turn: &Turn, to: *mut u8, len: usize) -> Result<()>
 
 /// Takes what rank `from` shows.
 #[inline(always)]
-pub(super) fn take(hold: &mut Hold, turn: &Turn, from: u32, to: *mut u8, len: usize) -> Result<()> {
-    let view = turn.see(hold, from, Some(len))?;
-    copy_view(hold, &view, to, len);
+pub(super) fn take(hold: &mut Hold, turn: &Turn, from: u32, to: Row) -> Result<()> {
+    let view = turn.see(hold, from, Some(to.1))?;
+    copy_view(hold, &view, to);
     Ok(())
 }
 
 /// Takes its row from a rank that shows one for each of the others.
 #[inline(always)]
-pub(super) fn take_part(hold: &mut Hold, turn: &Turn, from: u32, to: *mut u8, len: usize) -> Result<()> {
-    let view = turn.see_part(hold, from, len)?;
-    copy_view(hold, &view, to, len);
+pub(super) fn take_part(hold: &mut Hold, turn: &Turn, from: u32, to: Row) -> Result<()> {
+    let view = turn.see_part(hold, from, to.1)?;
+    copy_view(hold, &view, to);
     Ok(())
 }
 
 #[inline(always)]
-fn copy_view(hold: &Hold, view: &View, to: *mut u8, len: usize) {
+fn copy_view(hold: &Hold, view: &View, (to, len): Row) {
     // SAFETY: the view has so many bytes, and the program owns the row.
     unsafe { hold.engine.channel.ahead.from_peer(view.data, to, len) };
 }

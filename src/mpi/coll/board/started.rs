@@ -83,10 +83,10 @@ struct Started {
 
 /// What `task` says of itself if it goes by `boards`; all members decide alike.
 #[inline(always)]
-pub fn signature(hold: &Hold, boards: &Boards, task: &Task) -> Option<Signature> {
+pub fn signature(hold: &Hold, comm: &Comm, boards: &Boards, task: &Task) -> Option<Signature> {
     let (near, in_pieces) = boards.cut;
     let size = boards.members.len();
-    let (shown, signature) = call::shown(hold, task, size)?;
+    let (shown, signature) = call::shown(hold, comm, task)?;
     let most = longest(hold.engine.channel.settings(), &boards.table, task, size);
     let fits = shown <= most && (in_pieces || shown <= near);
     fits.then(|| call::in_pieces(signature, shown, near))
@@ -382,7 +382,13 @@ impl Started {
                 Ok(())
             }
             Task::Alltoall(send, recv) => {
-                turn.show_parts(hold, (first, len), send.as_ref().unwrap_or(recv))?;
+                let blocks = send.as_ref().unwrap_or(recv);
+                // Of two ranks they may be of different lengths.
+                let part = match plan.comm.size() {
+                    2 => len.min(blocks.buffer(1 - me).len().saturating_sub(first)),
+                    _ => len,
+                };
+                turn.show_parts(hold, (first, part), blocks)?;
                 if first == 0 {
                     let mine = send.as_ref().map(|send| send.buffer(me));
                     keep(mine.as_ref(), Some(&recv.buffer(me)));
@@ -438,7 +444,11 @@ impl Started {
             Task::Scatter(Root::Rank(root), _, Some(recv), _) if *root != me => {
                 take(hold, *root, true, &recv.buffer(), len)
             }
-            Task::Alltoall(_, recv) => others().try_for_each(|rank| take(hold, rank, true, &recv.buffer(rank), len)),
+            Task::Alltoall(_, recv) => others().try_for_each(|rank| {
+                let room = recv.buffer(rank);
+                let len = len.min(room.len().saturating_sub(first));
+                take(hold, rank, true, &room, len)
+            }),
             Task::Allreduce(reduction) if plan.cut.is_second(self.over) => {
                 let Some(elements) = piece(reduction) else {
                     return Ok(());

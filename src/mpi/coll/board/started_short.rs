@@ -2,14 +2,14 @@
 //! anything else is made, and where all that it waits for has come, or it waits for nothing, the operation is over at once. Else it goes on as
 //! [`started`](super::started) does. What others see is the same, so each rank may go either way.
 
-use super::reductions::Elements;
-use super::rows::{self, Rows};
+use super::reductions::{Elements, Part};
+use super::rows::{self, Row, Rows};
 use super::started::go_on_behind;
 use super::{Boards, Turn};
-use crate::mpi::coll::args::{Reduction, reduction_signature};
+use crate::mpi::coll::args::Reduction;
 use crate::mpi::coll::call::{Task, bcast_signature};
 use crate::mpi::coll::next_started_tag;
-use crate::mpi::coll::short::{Members, Way, members, own, rooted};
+use crate::mpi::coll::short::{Members, Way, agreed, exchanged, members, named, own, rooted};
 use crate::mpi::coll::signature::{Call, Signature};
 use crate::mpi::comm::Comm;
 use crate::mpi::error::Result;
@@ -123,10 +123,10 @@ fn done(hold: &mut Hold) -> Result<Begun> {
     hold.make_request(|| Request::over(Status::EMPTY)).map(Begun::Over)
 }
 
-/// The only member has `rows` of `len` bytes for itself.
+/// The only member has its `own` row for itself.
 #[inline(always)]
-fn alone(hold: &mut Hold, rows: Rows, len: usize) -> Option<Result<Begun>> {
-    rows::alone(rows, len);
+fn alone(hold: &mut Hold, (own, to): (Row, *mut u8)) -> Option<Result<Begun>> {
+    rows::keep(own, to);
     Some(done(hold))
 }
 
@@ -230,153 +230,189 @@ impl Way for Nonblocking {
     }
 
     #[inline]
-    fn bcast(hold: &mut Hold, comm: &Rc<Comm>, root: u32, (row, len): (*mut u8, usize)) -> Option<Result<Begun>> {
-        let Members::Boards(boards) = members_up_to(hold, comm, Some(len))? else {
+    fn bcast(hold: &mut Hold, comm: &Rc<Comm>, root: u32, row: Row) -> Option<Result<Begun>> {
+        let Members::Boards(boards) = members_up_to(hold, comm, Some(row.1))? else {
             return Some(done(hold));
         };
         let operation = Operation {
             comm,
             boards,
-            signature: bcast_signature(root, len),
-            shown: if comm.rank == root { len } else { 0 },
+            signature: bcast_signature(root, row.1),
+            shown: if comm.rank == root { row.1 } else { 0 },
             awaits: Awaits::from_root(comm, root),
         };
         begin(
             hold,
             operation,
-            |hold, turn| rows::put(hold, turn, row, len),
-            |hold, turn| rows::take(hold, turn, root, row, len),
+            |hold, turn| rows::put(hold, turn, row),
+            |hold, turn| rows::take(hold, turn, root, row),
         )
     }
 
     #[inline]
-    fn gather(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<Begun>> {
-        let Members::Boards(boards) = members_up_to(hold, comm, Some(len))? else {
-            return alone(hold, rows, len);
+    fn gather(hold: &mut Hold, comm: &Rc<Comm>, root: u32, own: Row, to: Option<impl Rows>) -> Option<Result<Begun>> {
+        let Members::Boards(boards) = members_up_to(hold, comm, agreed(comm, own, to))? else {
+            return alone(hold, (own, to?.of(root).0));
         };
         // Nobody reads what the root shows, but ranks that take another for the root are told so.
-        let shown = if comm.rank == root { 0 } else { len };
+        let shown = if to.is_some() { (own.0, 0) } else { own };
         let operation = Operation {
             comm,
             boards,
             signature: rooted(Call::Gather, root),
-            shown,
+            shown: shown.1,
             awaits: Awaits::for_root(comm, root),
         };
         begin(
             hold,
             operation,
             |hold, turn| {
-                if comm.rank == root {
-                    rows::keep_among(rows, root, len);
+                if let Some(to) = to {
+                    rows::keep(own, to.of(root).0);
                 }
-                rows::put(hold, turn, rows.0, shown)
+                rows::put(hold, turn, shown)
             },
-            |hold, turn| rows::take_others(hold, turn, rows.1, len),
+            |hold, turn| to.map_or(Ok(()), |to| rows::take_others(hold, turn, to)),
         )
     }
 
     #[inline]
-    fn scatter(hold: &mut Hold, comm: &Rc<Comm>, root: u32, rows: Rows, len: usize) -> Option<Result<Begun>> {
-        let all = len.checked_mul(comm.size() as usize);
+    fn scatter(
+        hold: &mut Hold,
+        comm: &Rc<Comm>,
+        root: u32,
+        from: Option<impl Rows>,
+        own: Row,
+    ) -> Option<Result<Begun>> {
+        let all = agreed(comm, own, from).and_then(|len| len.checked_mul(comm.size() as usize));
         let Members::Boards(boards) = members_up_to(hold, comm, all)? else {
-            return alone(hold, rows, len);
+            return alone(hold, (from?.of(root), own.0));
         };
         let operation = Operation {
             comm,
             boards,
             signature: rooted(Call::Scatter, root),
-            shown: if comm.rank == root { all? - len } else { 0 },
+            shown: from.map_or(0, |from| from.len_but(root, comm.size())),
             awaits: Awaits::from_root(comm, root),
         };
         begin(
             hold,
             operation,
-            |hold, turn| rows::put_others(hold, turn, rows.0, len, rows.1),
-            |hold, turn| rows::take_part(hold, turn, root, rows.1, len),
+            |hold, turn| from.map_or(Ok(()), |from| rows::put_others(hold, turn, from, own.0)),
+            |hold, turn| rows::take_part(hold, turn, root, own),
         )
     }
 
     #[inline]
-    fn allgather(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<Begun>> {
-        let Members::Boards(boards) = members_up_to(hold, comm, Some(len))? else {
-            return alone(hold, rows, len);
+    fn allgather(hold: &mut Hold, comm: &Rc<Comm>, own: Row, to: impl Rows) -> Option<Result<Begun>> {
+        let (longest, mine) = (to.longest(comm.size()), to.of(comm.rank).0);
+        let Members::Boards(boards) = members_up_to(hold, comm, Some(longest))? else {
+            return alone(hold, (own, mine));
         };
-        if len > boards.table.allgather.shown {
+        if longest > boards.table.allgather.shown {
             return None;
         }
         let operation = Operation {
             comm,
             boards,
             signature: Signature::of(Call::Allgather),
-            shown: len,
+            shown: own.1,
             awaits: Awaits::All,
         };
         begin(
             hold,
             operation,
             |hold, turn| {
-                rows::put(hold, turn, rows.0, len)?;
-                rows::keep_among(rows, comm.rank, len);
+                rows::put(hold, turn, own)?;
+                rows::keep(own, mine);
                 Ok(())
             },
-            |hold, turn| rows::take_others(hold, turn, rows.1, len),
+            |hold, turn| rows::take_others(hold, turn, to),
         )
     }
 
     #[inline]
-    fn alltoall(hold: &mut Hold, comm: &Rc<Comm>, rows: Rows, len: usize) -> Option<Result<Begun>> {
-        let all = len.checked_mul(comm.size() as usize);
+    fn alltoall<R: Rows>(hold: &mut Hold, comm: &Rc<Comm>, from: R, to: R) -> Option<Result<Begun>> {
+        let (me, size) = (comm.rank, comm.size());
+        let len = exchanged(comm, from, to);
+        let all = len.and_then(|len| len.checked_mul(size as usize));
         let Members::Boards(boards) = members_up_to(hold, comm, all)? else {
-            return alone(hold, rows, len);
+            return alone(hold, (from.of(me), to.of(me).0));
         };
-        if len > boards.table.alltoall.shown {
+        if len? > boards.table.alltoall.shown {
             return None;
         }
         let operation = Operation {
             comm,
             boards,
             signature: Signature::of(Call::Alltoall),
-            shown: all? - len,
+            shown: from.len_but(me, size),
             awaits: Awaits::All,
         };
-        let own = rows::block(rows.1, comm.rank, len);
         begin(
             hold,
             operation,
-            |hold, turn| rows::put_others(hold, turn, rows.0, len, own),
-            |hold, turn| rows::take_parts(hold, turn, rows.1, len),
+            |hold, turn| rows::put_others(hold, turn, from, to.of(me).0),
+            |hold, turn| rows::take_parts(hold, turn, to),
         )
     }
 
     #[inline]
     fn allreduce(hold: &mut Hold, comm: &Rc<Comm>, reduction: &Reduction) -> Option<Result<Begun>> {
-        let signature = reduction_signature(Call::Allreduce, reduction);
-        reduced(
-            hold,
-            comm,
-            (signature, Awaits::All),
-            reduction,
-            |hold, turn, elements| elements.reduce_all(hold, turn),
-        )
+        let what = (named(Call::Allreduce, reduction), Awaits::All);
+        reduced(hold, comm, what, reduction, |hold, turn, elements| {
+            elements.reduce_all(hold, turn)
+        })
     }
 
     #[inline]
     fn reduce(hold: &mut Hold, comm: &Rc<Comm>, root: u32, reduction: &Reduction) -> Option<Result<Begun>> {
-        let signature = reduction_signature(Call::Reduce, reduction).with(root.into());
-        let awaits = Awaits::for_root(comm, root);
-        reduced(hold, comm, (signature, awaits), reduction, |hold, turn, elements| {
+        let (call, signature) = named(Call::Reduce, reduction);
+        let what = ((call, signature.with(root.into())), Awaits::for_root(comm, root));
+        reduced(hold, comm, what, reduction, |hold, turn, elements| {
             elements.reduce_whole(hold, turn, turn.size() - 1)
         })
     }
 
     #[inline]
-    fn scan(hold: &mut Hold, comm: &Rc<Comm>, reduction: &Reduction) -> Option<Result<Begun>> {
-        // The first one has its own operand to take.
-        let signature = reduction_signature(Call::Scan, reduction);
-        let awaits = Awaits::Ranks(0..comm.rank + 1);
-        reduced(hold, comm, (signature, awaits), reduction, |hold, turn, elements| {
-            elements.reduce_whole(hold, turn, comm.rank)
+    fn reduce_scatter(
+        hold: &mut Hold,
+        comm: &Rc<Comm>,
+        reduction: &Reduction,
+        block: impl Fn(u32) -> Part,
+    ) -> Option<Result<Begun>> {
+        let (call, signature) = named(Call::ReduceScatter, reduction);
+        let elements = Elements::of(reduction)?;
+        let Members::Boards(boards) = members_up_to(hold, comm, Some(elements.size()))? else {
+            return alone(hold, own(call, reduction, &elements));
+        };
+        let mine = block(comm.rank);
+        let operation = Operation {
+            comm,
+            boards,
+            signature,
+            shown: elements.size(),
+            awaits: Awaits::All,
+        };
+        begin(
+            hold,
+            operation,
+            |hold, turn| elements.show_to_others(hold, turn, mine),
+            |hold, turn| elements.reduce_together(hold, turn, mine, elements.recv, block),
+        )
+    }
+
+    #[inline]
+    fn scan(hold: &mut Hold, comm: &Rc<Comm>, reduction: &Reduction, exclusive: bool) -> Option<Result<Begun>> {
+        let (call, above) = if exclusive { (Call::Exscan, 0) } else { (Call::Scan, 1) };
+        // The first one has its own operand to take, or nothing.
+        let awaits = match comm.rank + above {
+            0 => Awaits::None,
+            up_to => Awaits::Ranks(0..up_to),
+        };
+        let what = (named(call, reduction), awaits);
+        reduced(hold, comm, what, reduction, |hold, turn, elements| {
+            elements.reduce_whole(hold, turn, comm.rank + above - 1)
         })
     }
 }
@@ -386,15 +422,14 @@ impl Way for Nonblocking {
 fn reduced(
     hold: &mut Hold,
     comm: &Rc<Comm>,
-    (signature, awaits): (Signature, Awaits),
+    ((call, signature), awaits): ((Call, Signature), Awaits),
     reduction: &Reduction,
     take: impl FnOnce(&mut Hold, &Turn, &Elements) -> Result<()>,
 ) -> Option<Result<Begun>> {
     let elements = Elements::of(reduction)?;
     let len = elements.size();
     let Members::Boards(boards) = members_up_to(hold, comm, Some(len))? else {
-        let (rows, len) = own(reduction, &elements);
-        return alone(hold, rows, len);
+        return alone(hold, own(call, reduction, &elements));
     };
     // Of longer ones each rank reduces its share.
     if matches!(awaits, Awaits::All) && len >= boards.table.share {

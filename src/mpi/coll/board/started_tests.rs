@@ -1,22 +1,20 @@
 //! Nonblocking operations by boards: many under way at once, on two communicators, with blocking ones in between; and persistent
 //! ones, started in any order.
 
-use super::started_short::{Begun, Nonblocking};
+use super::started_short::Nonblocking;
 use super::tests::{ANY, SUM, Step, What, combined, job, reduction, take, values};
-use crate::mpi::coll::args::{Blocks, Data, Root};
+use crate::mpi::coll::args::Root;
 use crate::mpi::coll::call::{Kept, Task, begin, keep};
 use crate::mpi::coll::choice::Table;
 use crate::mpi::coll::internal;
-use crate::mpi::coll::short::Way;
 use crate::mpi::coll::signature::Call;
-use crate::mpi::coll::support::{data, regular};
+use crate::mpi::coll::support::{self, data, regular, room, starts, varying};
 use crate::mpi::comm::{Comm, create};
 use crate::mpi::error::{Class, Error};
 use crate::mpi::pt2pt::{self, persistent};
 use crate::mpi::request::{self, RequestKey};
 use crate::mpi::world::Hold;
 use crate::sys::cvar::Settings;
-use std::ptr::null_mut;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,7 +28,7 @@ struct Open {
 
 impl Open {
     fn check(&self, what: &str, index: usize) {
-        let (counted, kind) = (self.counted, index % 11);
+        let (counted, kind) = (self.counted, index % KINDS);
         let (got, expected) = (&self.got[..counted], &self.expected[..counted]);
         assert_eq!(
             got,
@@ -49,6 +47,19 @@ const PIECE: u64 = 1 << 10;
 const NONE: (&str, u64) = ("NEARMPI_BOARD_STARTED", 0);
 const LONGEST: [usize; 8] = [70_000, 300, 17_000, 140_000, 33_000, 16_384, 0, 100_000];
 
+/// The kinds of operations.
+const KINDS: usize = 15;
+
+/// The `blocks` of all ranks, as [`varying`] has them.
+fn laid(blocks: &[Vec<i32>]) -> (Vec<i32>, Vec<usize>) {
+    let counts: Vec<usize> = blocks.iter().map(Vec::len).collect();
+    let mut all = vec![-1; room(&counts)];
+    for (block, start) in blocks.iter().zip(starts(&counts)) {
+        all[start..][..block.len()].copy_from_slice(block);
+    }
+    (all, counts)
+}
+
 /// Operation number `index` of a burst; every kind and length of `counts` comes.
 fn open(hold: &Hold, comm: &Rc<Comm>, index: usize, counts: [usize; 8]) -> (Task, Open) {
     let (rank, ranks) = (comm.rank, comm.size());
@@ -58,11 +69,12 @@ fn open(hold: &Hold, comm: &Rc<Comm>, index: usize, counts: [usize; 8]) -> (Task
     let (sum, room) = (combined(SUM, seed, ranks, count), count * ranks as usize);
     let mut mine = values(seed, rank, count);
     let mut got = vec![-1; count];
-    let in_place = index.is_multiple_of(3);
+    let blocks = |of: &dyn Fn(u32) -> Vec<i32>| (0..ranks).map(of).collect::<Vec<_>>();
+    let in_place = (index / KINDS).is_multiple_of(3);
     if in_place {
         got.clone_from(&mine);
     }
-    let (task, expected) = match index % 11 {
+    let (task, expected) = match index % KINDS {
         0 => (Task::Barrier(Call::Barrier), got.clone()),
         1 => {
             got = if rank == root { mine.clone() } else { vec![-1; count] };
@@ -131,7 +143,7 @@ fn open(hold: &Hold, comm: &Rc<Comm>, index: usize, counts: [usize; 8]) -> (Task
             let task = reduction(hold, SUM, (!in_place).then_some(&mut mine[..]), &mut got, count);
             (Task::Scan(task, false), combined(SUM, seed, rank + 1, count))
         }
-        _ => {
+        10 => {
             let expected = if rank == 0 {
                 got.clone()
             } else {
@@ -140,9 +152,66 @@ fn open(hold: &Hold, comm: &Rc<Comm>, index: usize, counts: [usize; 8]) -> (Task
             let task = reduction(hold, SUM, (!in_place).then_some(&mut mine[..]), &mut got, count);
             (Task::Scan(task, true), expected)
         }
+        // Blocks of different lengths.
+        11 => {
+            let (expected, counts) = laid(&blocks(&|from| values(seed, from, count + from as usize)));
+            mine = values(seed, rank, count + rank as usize);
+            got = if rank == root {
+                vec![-1; expected.len()]
+            } else {
+                Vec::new()
+            };
+            let stays = in_place && rank == root;
+            if stays {
+                got[starts(&counts)[rank as usize]..][..mine.len()].copy_from_slice(&mine);
+            }
+            let send = (!stays).then(|| data(&mut mine));
+            let recv = (rank == root).then(|| varying(&mut got, &counts));
+            let expected = if rank == root { expected } else { Vec::new() };
+            (Task::Gather(Root::Rank(root), send, recv, false), expected)
+        }
+        12 => {
+            let (all, counts) = laid(&blocks(&|to| values(seed, to, count + to as usize)));
+            let expected = values(seed, rank, count + rank as usize);
+            mine = all;
+            got = vec![-1; expected.len()];
+            let send = (rank == root).then(|| varying(&mut mine, &counts));
+            (
+                Task::Scatter(Root::Rank(root), send, Some(data(&mut got)), false),
+                expected,
+            )
+        }
+        13 => {
+            let (expected, counts) = laid(&blocks(&|from| values(seed, from, count + from as usize)));
+            mine = values(seed, rank, count + rank as usize);
+            got = vec![-1; expected.len()];
+            let first = starts(&counts)[rank as usize];
+            if in_place {
+                got[first..][..mine.len()].copy_from_slice(&mine);
+            }
+            let send = (!in_place).then(|| data(&mut mine));
+            (Task::Allgather(send, varying(&mut got, &counts)), expected)
+        }
+        _ => {
+            // In place as many go there as come from there.
+            let len = |from: u32, to: u32| match in_place {
+                true => count + (from + to) as usize,
+                false => count * usize::from(from <= to) + from as usize + 2 * to as usize,
+            };
+            let (all, counts) = laid(&blocks(&|to| values(seed + to, rank, len(rank, to))));
+            let (expected, room) = laid(&blocks(&|from| values(seed + rank, from, len(from, rank))));
+            mine = all;
+            got = if in_place {
+                mine.clone()
+            } else {
+                vec![-1; expected.len()]
+            };
+            let send = (!in_place).then(|| varying(&mut mine, &counts));
+            (Task::Alltoall(send, varying(&mut got, &room)), expected)
+        }
     };
     // The rest of a reduce_scatter's receive buffer is nobody's business.
-    let counted = if index % 11 == 8 { count } else { got.len() };
+    let counted = if index % KINDS == 8 { count } else { got.len() };
     let open = Open {
         mine,
         got,
@@ -152,45 +221,11 @@ fn open(hold: &Hold, comm: &Rc<Comm>, index: usize, counts: [usize; 8]) -> (Task
     (task, open)
 }
 
-/// Begins `task` by its short way, if it has one for these arguments.
-fn begin_short(hold: &mut Hold, comm: &Rc<Comm>, task: &Task) -> Option<Begun> {
-    let row = |data: &Data| (!data.is_empty()).then_some((data.address, data.len()));
-    let block = |blocks: &Blocks| blocks.block().filter(|&len| len > 0);
-    let begun = match task {
-        Task::Barrier(_) => Nonblocking::barrier(hold, comm),
-        Task::Bcast(Root::Rank(root), data) => Nonblocking::bcast(hold, comm, *root, row(data)?),
-        Task::Gather(Root::Rank(root), Some(send), recv, _) => {
-            let (from, len) = row(send)?;
-            let to = recv.as_ref().map_or(null_mut(), |recv| recv.address);
-            Nonblocking::gather(hold, comm, *root, (from, to), len)
-        }
-        Task::Scatter(Root::Rank(root), send, Some(recv), _) => {
-            let (to, len) = row(recv)?;
-            let from = send.as_ref().map_or(null_mut(), |send| send.address);
-            Nonblocking::scatter(hold, comm, *root, (from, to), len)
-        }
-        Task::Allgather(Some(send), recv) => {
-            let (from, len) = row(send)?;
-            Nonblocking::allgather(hold, comm, (from, recv.address), len)
-        }
-        Task::Alltoall(Some(send), recv) => {
-            Nonblocking::alltoall(hold, comm, (send.address, recv.address), block(send)?)
-        }
-        Task::Allreduce(reduction) if reduction.count > 0 => Nonblocking::allreduce(hold, comm, reduction),
-        Task::Reduce(Root::Rank(root), reduction) if reduction.count > 0 => {
-            Nonblocking::reduce(hold, comm, *root, reduction)
-        }
-        Task::Scan(reduction, false) if reduction.count > 0 => Nonblocking::scan(hold, comm, reduction),
-        _ => None,
-    };
-    begun.map(Result::unwrap)
-}
-
 /// Begins `task`, by its short way where there is one if `short`; how many have gone so far.
 fn begin_either(hold: &mut Hold, comm: &Rc<Comm>, task: Task, short: Option<&mut usize>) -> RequestKey {
-    let begun = short.and_then(|gone| begin_short(hold, comm, &task).inspect(|_| *gone += 1));
+    let begun = short.and_then(|gone| support::short::<Nonblocking>(hold, comm, &task).inspect(|_| *gone += 1));
     let request = match begun {
-        Some(begun) => begun.request(hold, comm, |_, _| Ok(task)),
+        Some(begun) => begun.unwrap().request(hold, comm, |_, _| Ok(task)),
         None => begin(hold, comm, task),
     };
     request.unwrap()
@@ -267,7 +302,9 @@ fn who_has_shown_and_cannot_go_on_is_waited_for_no_longer() {
         internal::barrier(&mut hold, &comm).unwrap();
         if rank == 0 {
             let done = comm.started_boards.get().unwrap().as_ref().unwrap().over.get();
-            let begun = begin_short(&mut hold, &comm, &task()).unwrap();
+            let begun = support::short::<Nonblocking>(&mut hold, &comm, &task())
+                .unwrap()
+                .unwrap();
             let failed = begun.request(&mut hold, &comm, |_, _| Err(Error::new(Class::Other, "no task")));
             assert_eq!(failed.unwrap_err().class(), Class::Other);
             assert_eq!(
@@ -448,7 +485,7 @@ fn persistent_operations_start_in_any_order_on_each_rank() {
             let mut hold = world.hold();
             let first = hold.world.clone();
             let comm = Rc::new(create::dup(&mut hold, &first).unwrap());
-            let mut all: Vec<(RequestKey, Open, Vec<i32>)> = (0..44)
+            let mut all: Vec<(RequestKey, Open, Vec<i32>)> = (0..61)
                 .map(|index| {
                     let (task, open) = open(&hold, &comm, index, counts);
                     let before = open.got.clone();

@@ -1,10 +1,10 @@
 //! Collective operations as a program calls them, by ranks that are threads: random programs against
 //! their definition, late and early ranks, several communicators and threads, wrong calls.
 
-use crate::mpi::coll::args::{Blocks, Places, Reduction, Root};
+use crate::mpi::coll::args::{Reduction, Root};
 use crate::mpi::coll::call::{Task, begin, perform};
 use crate::mpi::coll::signature::Call;
-use crate::mpi::coll::support::{self, PERIOD, data, int, regular, repeating};
+use crate::mpi::coll::support::{self, PERIOD, data, regular, repeating, room, starts, varying};
 use crate::mpi::comm::{Comm, create};
 use crate::mpi::pt2pt;
 use crate::mpi::world::{Hold, World};
@@ -22,28 +22,6 @@ pub(super) fn job(ranks: u32, cpus: u32, set: &[(&str, u64)], multiple: bool, pr
     // What tests do not say themselves.
     let set = [set, &[("NEARMPI_BOARD_ONE_COPY", 2)]].concat();
     support::job(ranks, cpus, &set, multiple, program);
-}
-
-/// Blocks of `counts`, in falling order of ranks and a gap of one element between them.
-pub(super) fn varying(ints: &mut [i32], counts: &[usize]) -> Blocks {
-    Blocks {
-        address: ints.as_mut_ptr().cast(),
-        places: Places::Varying {
-            counts: counts.to_vec(),
-            displs: starts(counts).iter().map(|&start| start as isize).collect(),
-            element: int(),
-        },
-    }
-}
-
-pub(super) fn starts(counts: &[usize]) -> Vec<usize> {
-    (0..counts.len())
-        .map(|rank| counts[rank + 1..].iter().map(|count| count + 1).sum())
-        .collect()
-}
-
-pub(super) fn room(counts: &[usize]) -> usize {
-    counts.iter().map(|count| count + 1).sum()
 }
 
 pub(super) fn value(seed: u32, rank: u32, index: usize) -> i32 {

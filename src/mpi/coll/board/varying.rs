@@ -126,9 +126,9 @@ fn later_of(view: &View, rank: u32, size: u32) -> Option<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{room, starts, value, varying};
+    use super::super::tests::value;
     use crate::mpi::coll::call::{Task, perform};
-    use crate::mpi::coll::support;
+    use crate::mpi::coll::support::{self, room, starts, varying};
 
     /// Turns that an alltoallv of ranks on two CPUs takes that sends `ints(from, to)`.
     fn turns(ranks: u32, ints: impl Fn(u32, u32) -> usize + Sync) -> u64 {
