@@ -163,12 +163,6 @@ fn member(comm: &Comm, root: c_int) -> Option<u32> {
     (root < comm.size() && !comm.is_inter()).then_some(root)
 }
 
-/// Whether an operation has short ways of which not all ranks know how much goes from one to another: among two they do.
-#[inline(always)]
-fn has_way<R: Rows>(comm: &Comm) -> bool {
-    R::EVEN || comm.size() <= 2
-}
-
 /// `MPI_Bcast`.
 #[inline]
 pub fn bcast<W: Way>(hold: &mut Hold, comm: &Rc<Comm>, buffer: Triple, root: c_int) -> Outcome<W> {
@@ -184,7 +178,7 @@ pub fn gather<W: Way, R: Rows>(
     recv: impl FnOnce() -> Option<R>,
     root: c_int,
 ) -> Outcome<W> {
-    let root = member(comm, root).filter(|_| has_way::<R>(comm))?;
+    let root = member(comm, root)?;
     let (own, to) = of_root(comm, root, send, recv)?;
     W::gather(hold, comm, root, own, to)
 }
@@ -198,7 +192,7 @@ pub fn scatter<W: Way, R: Rows>(
     recv: Triple,
     root: c_int,
 ) -> Outcome<W> {
-    let root = member(comm, root).filter(|_| has_way::<R>(comm))?;
+    let root = member(comm, root)?;
     let (own, from) = of_root(comm, root, recv, send)?;
     W::scatter(hold, comm, root, from, own)
 }
@@ -239,12 +233,9 @@ pub fn alltoall<W: Way, R: Rows>(
     send: impl FnOnce() -> Option<R>,
     recv: impl FnOnce() -> Option<R>,
 ) -> Outcome<W> {
-    if !has_way::<R>(comm) {
-        return None;
-    }
     let to = recv()?;
     if is_in_place(sendbuf) {
-        return W::alltoall(hold, comm, to, to);
+        return W::alltoall(hold, comm, None, to);
     }
     let from = send()?;
     let (sent, kept) = (from.of(comm.rank), to.of(comm.rank));
@@ -252,7 +243,7 @@ pub fn alltoall<W: Way, R: Rows>(
     if sent.1 != kept.1 || (0..ranks).any(|rank| from.of(rank).0 == to.of(rank).0) {
         return None;
     }
-    W::alltoall(hold, comm, from, to)
+    W::alltoall(hold, comm, Some(from), to)
 }
 
 /// `MPI_Allreduce`.

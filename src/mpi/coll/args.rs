@@ -39,6 +39,9 @@ pub struct Blocks {
     pub places: Places,
 }
 
+/// The block of each rank.
+pub type BlockOf<'a> = &'a dyn Fn(u32) -> Buffer;
+
 /// Where the blocks of a buffer lie.
 #[derive(Clone, Debug)]
 pub enum Places {

@@ -6,12 +6,12 @@ use super::board::doubling::{self, DOUBLED};
 use super::board::handed;
 use super::board::reductions::{self, Elements, Part};
 use super::board::started::{self, Plan};
-use super::board::{self, AT_ONCE, Boards, Learns, Where, kept, long, long_reductions, moves, shares, varying};
-use super::choice::{Case, Row};
+use super::board::{self, Boards, Where, kept, long, long_reductions, moves, shares};
+use super::choice::Case;
 use super::machine::{self, Operation};
 use super::neighbor::{self, Neighbors, Outgoing};
 use super::signature::{Call, Signature};
-use super::{alone, next_started_tag, persistent_tag, plan};
+use super::{alone, next_started_tag, persistent_tag, plan, presented};
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::types;
@@ -272,44 +272,6 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
     let size = comm.size() as usize;
     let signature = task.signature(hold)?;
     let at = |signature| Where::new(comm, boards, signature, near);
-    // `len` bytes of each call, which this rank shows or offers as it has learnt.
-    let learning = |signature, what, len| {
-        let (offers, timed) = boards.offers(what, len);
-        let near = if offers { 0 } else { AT_ONCE };
-        let learns = Some(Learns { what, len, timed });
-        Where {
-            near,
-            learns,
-            ..at(signature)
-        }
-    };
-    // What is too long to be shown in any case, or of a length that not `all` ranks know: this one has `mine` bytes for others,
-    // and shows or offers them by their length or as it has learnt; `None` if such go by messages.
-    let presenting = |what, row: Row, mine: usize, all: Option<usize>| {
-        let near = table
-            .wide
-            .min(if all.is_some() { row.shown } else { row.shown_unasked });
-        let learns = row.learnt > 0 && all.is_none_or(|all| all <= row.learnt);
-        match learns {
-            _ if all.is_some_and(|all| row.sends(all)) => None,
-            _ if !row.offers_any() && (all.is_none() || !learns) => None,
-            false => Some(Where { near, ..at(signature) }),
-            true if near < mine && mine <= row.learnt => Some(learning(signature, what, mine)),
-            // It may have to say how reading what others offer went.
-            true => {
-                let learns = Some(Learns {
-                    what,
-                    len: mine,
-                    timed: false,
-                });
-                Some(Where {
-                    near,
-                    learns,
-                    ..at(signature)
-                })
-            }
-        }
-    };
     match task {
         Task::Bcast(..) | Task::Gather(..) | Task::Scatter(..) | Task::Allgather(..) | Task::Alltoall(..)
             if task.is_idle(hold, comm) =>
@@ -341,7 +303,8 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
         Task::Scan(reduction, exclusive) => scan(hold, at(signature), &Elements::awaited(reduction)?, *exclusive),
         Task::Gather(Root::Rank(root), send, recv, regular) => {
             let buffer = send.as_ref().map(Data::buffer);
-            match agreed_block(comm, *root, *regular, send.as_ref(), recv.as_ref()) {
+            let len = agreed_block(comm, *root, *regular, send.as_ref(), recv.as_ref());
+            match len {
                 Some(len) if table.gather.sends(len) => None,
                 Some(len) if len <= table.gather.shown.max(table.gather.learnt) => {
                     let at = at(in_pieces(signature, len, table.piece(len))).passing(len);
@@ -351,8 +314,13 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                         false => moves::gather(hold, at, len, send, recv),
                     })
                 }
-                _ => (table.gather.offers_any())
-                    .then(|| long::gather(hold, at(signature), *root, buffer.as_ref(), recv.as_ref())),
+                _ => {
+                    let (at, buffer) = (at(signature), buffer.as_ref());
+                    match recv {
+                        Some(recv) => presented::gather(hold, at, *root, len, buffer, Some(&|rank| recv.buffer(rank))),
+                        None => presented::gather(hold, at, *root, len, buffer, None),
+                    }
+                }
             }
         }
         Task::Scatter(Root::Rank(root), send, recv, regular) => {
@@ -366,10 +334,11 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     Some(moves::scatter(hold, at(signature), *root, send, recv))
                 }
                 _ => {
-                    let send = send.as_ref().filter(|_| comm.rank == *root);
-                    let mine = send.map_or(0, |send| send.len_but(comm.rank, comm.size()));
-                    let at = presenting(What::Scatter, table.scatter, mine, all)?;
-                    Some(long::scatter(hold, at, *root, send, buffer.as_ref()))
+                    let (at, buffer) = (at(signature), buffer.as_ref());
+                    match send.as_ref().filter(|_| comm.rank == *root) {
+                        Some(send) => presented::scatter(hold, at, *root, all, Some(&|rank| send.buffer(rank)), buffer),
+                        None => presented::scatter(hold, at, *root, all, None, buffer),
+                    }
                 }
             }
         }
@@ -385,7 +354,7 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 }
                 longest if table.allgather.sends(longest) => None,
                 longest if longest <= table.allgather.learnt => {
-                    let at = learning(signature, What::Allgather, longest);
+                    let at = presented::learning(at(signature), What::Allgather, longest);
                     Some(long::allgather(hold, at, send.as_ref(), recv))
                 }
                 _ => (table.allgather.offers_any()).then(|| long::allgather(hold, at(signature), send.as_ref(), recv)),
@@ -408,15 +377,13 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                     })
                 }
                 _ => {
-                    let mine = send.as_ref().unwrap_or(recv).len_but(comm.rank, comm.size());
-                    let at = presenting(What::Alltoall, table.alltoall, mine, all)?;
-                    // Of ranks that share CPUs each would wait for all readers of what it offers.
-                    Some(match send {
-                        Some(send) if all.is_none() && table.alltoall.learnt == 0 && machine::is_crowded(hold) => {
-                            varying::alltoall(hold, at, (mine, table.alltoall.shown_unasked), send, recv)
+                    let recv = |rank| recv.buffer(rank);
+                    match send {
+                        Some(send) => {
+                            presented::alltoall(hold, at(signature), all, Some(&|rank| send.buffer(rank)), &recv)
                         }
-                        _ => long::alltoall(hold, at, send.as_ref(), recv),
-                    })
+                        None => presented::alltoall(hold, at(signature), all, None, &recv),
+                    }
                 }
             }
         }

@@ -18,6 +18,7 @@ pub mod machine;
 mod machine_tests;
 pub mod neighbor;
 pub mod plan;
+pub mod presented;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod scan;

@@ -186,10 +186,10 @@ pub fn short<W: Way>(hold: &mut Hold, comm: &Rc<Comm>, task: &Task) -> Option<Re
             }
         }
         Task::Alltoall(send, recv) => {
-            let send = send.as_ref().unwrap_or(recv);
-            match (even(send)?, even(recv)?) {
-                (Some(send), Some(recv)) => W::alltoall(hold, comm, send, recv),
-                _ => W::alltoall(hold, comm, Spread(send), Spread(recv)),
+            let from = send.as_ref().unwrap_or(recv);
+            match (even(from)?, even(recv)?) {
+                (Some(from), Some(recv)) => W::alltoall(hold, comm, send.as_ref().map(|_| from), recv),
+                _ => W::alltoall(hold, comm, send.as_ref().map(Spread), Spread(recv)),
             }
         }
         Task::Allreduce(reduction) if reduction.count > 0 => W::allreduce(hold, comm, reduction),

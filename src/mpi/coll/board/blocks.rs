@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::{Turn, View};
-use crate::mpi::coll::args::Blocks;
+use crate::mpi::buffer::Buffer;
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 
@@ -15,11 +15,16 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// As [`Turn::show`].
-    pub fn show_parts(&self, hold: &mut Hold, (first, part): (usize, usize), blocks: &Blocks) -> Result<()> {
+    pub fn show_parts(
+        &self,
+        hold: &mut Hold,
+        (first, part): (usize, usize),
+        block: impl Fn(u32) -> Buffer,
+    ) -> Result<()> {
         let me = self.comm.rank;
         self.show_with(hold, part * (self.size() as usize - 1), |sheet| {
             for rank in (0..self.size()).filter(|&rank| rank != me) {
-                let block = blocks.buffer(rank);
+                let block = block(rank);
                 let place = place_among(rank, me) * part;
                 // SAFETY: the sheet has `part` bytes for each block, which the program owns.
                 unsafe { sheet.pack(place, &block, first, part.min(block.len().saturating_sub(first))) };

@@ -14,7 +14,7 @@ use crate::channel::Fault;
 use crate::channel::direct::There;
 use crate::fail;
 use crate::mpi::buffer::Buffer;
-use crate::mpi::coll::args::Blocks;
+use crate::mpi::coll::args::BlockOf;
 use crate::mpi::comm::Plane;
 use crate::mpi::error::Result;
 use crate::mpi::error::fault;
@@ -90,8 +90,8 @@ impl Offer {
     }
 
     /// A block for each of `ranks` ranks, read by all `others`; packed if they have gaps, or if `copied`.
-    pub fn blocks(blocks: &Blocks, ranks: u32, copied: bool, others: impl Iterator<Item = u32>) -> Offer {
-        let pieces: Vec<Buffer> = (0..ranks).map(|rank| blocks.buffer(rank)).collect();
+    pub fn blocks(blocks: BlockOf, ranks: u32, copied: bool, others: impl Iterator<Item = u32>) -> Offer {
+        let pieces: Vec<Buffer> = (0..ranks).map(blocks).collect();
         let readers = others.map(|rank| (rank, WHOLE));
         if !copied && pieces.iter().all(Buffer::is_in_a_row) {
             return Offer::new(pieces, Vec::new(), readers);
@@ -195,6 +195,20 @@ impl<'a> Turn<'a> {
     }
 }
 
+impl Turn<'_> {
+    /// What a rank shows or offers for this one: where it is `tabled`, its block.
+    ///
+    /// # Errors
+    /// Junk in shared memory.
+    pub(super) fn own_of(&self, view: View, tabled: bool) -> Result<View> {
+        if !tabled {
+            return Ok(view);
+        }
+        let from = self.boards.members[view.from as usize].world;
+        view.block(self.boards.me).ok_or_else(|| fault(Fault { from }))
+    }
+}
+
 /// Waits for what is sent because others cannot read it.
 ///
 /// # Errors
@@ -223,11 +237,8 @@ impl<'t, 'a> Reader<'t, 'a> {
     ) -> Result<Reader<'t, 'a>> {
         let mut sources: Vec<Option<Source>> = (0..turn.size()).map(|_| None).collect();
         for rank in ranks.filter(|&rank| rank as usize != turn.boards.me) {
-            let mut view = turn.see(hold, rank, None)?;
-            if tabled {
-                let from = turn.boards.members[rank as usize].world;
-                view = view.block(turn.boards.me).ok_or_else(|| fault(Fault { from }))?;
-            }
+            let view = turn.see(hold, rank, None)?;
+            let view = turn.own_of(view, tabled)?;
             let wanted = wanted(rank);
             view.has(wanted.0 + wanted.1)?;
             let (has, expected) = (view.len, whole.unwrap_or(wanted.1));

@@ -7,12 +7,12 @@
 #![allow(unsafe_code)]
 
 use super::desk::LINE;
-use super::far::{Offer, Reader, SENT, WHOLE};
+use super::far::{Offer, Reader, SENT, WHOLE, wait_all};
 use super::moves::{self, keep};
 use super::sheet::Sheet;
-use super::{ENTRY, LONGEST, Learns, Turn, Where};
+use super::{ENTRY, LONGEST, Learns, Turn, View, Where};
 use crate::mpi::buffer::Buffer;
-use crate::mpi::coll::args::Blocks;
+use crate::mpi::coll::args::{BlockOf, Blocks};
 use crate::mpi::coll::machine;
 use crate::mpi::comm::Plane;
 use crate::mpi::error::Result;
@@ -45,15 +45,15 @@ impl<'a> Where<'a> {
         &self,
         hold: &mut Hold,
         turn: &Turn,
-        blocks: &Blocks,
+        blocks: BlockOf,
         copied: bool,
     ) -> Result<Option<Offer>> {
         let ranks = self.comm.size();
         // Blocks begin with a line: copies that do not are slower.
         let table = (ranks as usize * ENTRY).next_multiple_of(LINE);
-        let total = blocks.len_but(self.comm.rank, ranks);
+        let total: usize = self.others().map(|rank| blocks(rank).len()).sum();
         let lends = |hold: &mut Hold| {
-            let first = blocks.buffer(0);
+            let first = blocks(0);
             !copied && self.boards.lends(hold, &first, (0, first.len()))
         };
         if total > self.near || total + table > LONGEST || lends(hold) {
@@ -64,7 +64,7 @@ impl<'a> Where<'a> {
         let show = |sheet: &mut Sheet| {
             let mut place = table;
             for rank in self.others() {
-                let block = blocks.buffer(rank);
+                let block = blocks(rank);
                 let entry = sheet.room().wrapping_add(rank as usize * ENTRY).cast::<u64>();
                 // SAFETY: the sheet is made for the table and all blocks.
                 unsafe {
@@ -234,6 +234,21 @@ pub(super) fn take(
     tabled: bool,
     room: impl Fn(u32) -> Buffer,
 ) -> Result<()> {
+    // What is shown needs no more than a look, unless that is timed.
+    let mut ranks = ranks;
+    if at.learns.is_none_or(|learns| !learns.timed) {
+        while let Some(rank) = ranks.clone().next() {
+            let view = turn.see(hold, rank, None)?;
+            if view.far.is_some() {
+                break;
+            }
+            take_shown(hold, turn, &turn.own_of(view, tabled)?, &room(rank))?;
+            ranks.next();
+        }
+    }
+    if ranks.clone().next().is_none() {
+        return Ok(());
+    }
     let wanted = |rank| (0, room(rank).len());
     let mut reader = Reader::new(hold, turn, ranks.clone(), tabled, None, offer, wanted)?;
     if let Some(learns) = at.learns {
@@ -270,28 +285,70 @@ pub(super) fn take(
     Ok(())
 }
 
-/// `MPI_Gather` and `MPI_Gatherv`: everybody presents its block, the root takes them.
-/// Cost: n bytes read from each rank by the root.
+/// Takes what a rank shows for this one, as many bytes as there is room for.
+fn take_shown(hold: &Hold, turn: &Turn, view: &View, room: &Buffer) -> Result<()> {
+    if view.len != room.len() {
+        return Err(view.differs(room.len()));
+    }
+    // SAFETY: both have as many bytes, and the program owns the buffer.
+    unsafe { view.unpack(hold, 0, room, (0, view.len)) };
+    turn.count(hold, view.from, view.len);
+    Ok(())
+}
+
+/// `MPI_Gather` and `MPI_Gatherv`: everybody presents its block, or sends it if it is too long to be shown and none is offered; the root
+/// takes them. Cost: n bytes read from each rank by the root.
 ///
 /// # Errors
 /// `Other`: a member is in another call, or has another number of bytes.
-pub fn gather(hold: &mut Hold, at: Where, root: u32, send: Option<&Buffer>, recv: Option<&Blocks>) -> Result<()> {
-    let turn = at.turn();
+pub fn gather(hold: &mut Hold, at: Where, root: u32, send: Option<&Buffer>, recv: Option<BlockOf>) -> Result<()> {
     if at.comm.rank != root {
-        let offer = match send {
-            Some(send) => at.present(hold, &turn, send, std::iter::once(root))?,
-            None => None,
-        };
+        let Some(send) = send else { return Ok(()) };
+        if send.len() > at.near && !at.boards.table.gather.offers_any() {
+            return at.send_to(hold, root, send);
+        }
+        let turn = at.turn();
+        let offer = at.present(hold, &turn, send, std::iter::once(root))?;
         return turn.end(hold, Ok(()), offer.as_ref());
     }
-    let outcome = match recv {
-        Some(recv) => {
-            keep(send, Some(&recv.buffer(root)));
-            take(hold, at, (&turn, None), at.others(), false, |rank| recv.buffer(rank))
+    let Some(recv) = recv else { return Ok(()) };
+    keep(send, Some(&recv(root)));
+    let turn = moves::begin_gather(hold, at)?;
+    let (mut requests, mut offered) = (Vec::new(), Vec::new());
+    let outcome = at.others().try_for_each(|rank| {
+        let (view, room) = (turn.see(hold, rank, None)?, recv(rank));
+        match view.far {
+            None => take_shown(hold, &turn, &view, &room),
+            Some(SENT) => {
+                let len = room.len();
+                requests.push(pt2pt::irecv(
+                    hold,
+                    at.comm,
+                    Plane::Collective,
+                    room,
+                    rank as i32,
+                    turn.tag,
+                )?);
+                if view.len == len {
+                    Ok(())
+                } else {
+                    Err(view.differs(len))
+                }
+            }
+            Some(_) => {
+                offered.push(rank);
+                Ok(())
+            }
         }
-        None => Ok(()),
-    };
-    turn.end(hold, outcome, None)
+    });
+    let outcome = outcome.and_then(|()| {
+        take(hold, at, (&turn, None), offered.iter().copied(), false, recv)?;
+        turn.seen_all();
+        Ok(())
+    });
+    // What has been sent goes to the program's buffer after an error, too.
+    let came = wait_all(hold, requests);
+    turn.end(hold, outcome, None).and(came)
 }
 
 /// As [`moves::gather`] of two ranks, of which the other one shows its block, or else offers or sends it, as it has learnt
@@ -354,7 +411,7 @@ pub fn gather_learnt(
 ///
 /// # Errors
 /// As [`gather`].
-pub fn scatter(hold: &mut Hold, at: Where, root: u32, send: Option<&Blocks>, recv: Option<&Buffer>) -> Result<()> {
+pub fn scatter(hold: &mut Hold, at: Where, root: u32, send: Option<BlockOf>, recv: Option<&Buffer>) -> Result<()> {
     let turn = at.turn();
     if at.comm.rank != root {
         let Some(recv) = recv else { return Ok(()) };
@@ -364,7 +421,7 @@ pub fn scatter(hold: &mut Hold, at: Where, root: u32, send: Option<&Blocks>, rec
     }
     let Some(send) = send else { return Ok(()) };
     let offer = at.present_blocks(hold, &turn, send, false)?;
-    keep(Some(&send.buffer(root)), recv);
+    keep(Some(&send(root)), recv);
     at.end(hold, &turn, Ok(()), offer.as_ref(), AFTER)
 }
 
@@ -390,14 +447,12 @@ pub fn allgather(hold: &mut Hold, at: Where, send: Option<&Buffer>, recv: &Block
 ///
 /// # Errors
 /// As [`gather`].
-pub fn alltoall(hold: &mut Hold, at: Where, send: Option<&Blocks>, recv: &Blocks) -> Result<()> {
+pub fn alltoall(hold: &mut Hold, at: Where, send: Option<BlockOf>, recv: BlockOf) -> Result<()> {
     let turn = at.exchange();
     let offer = at.present_blocks(hold, &turn, send.unwrap_or(recv), send.is_none())?;
     let rank = at.comm.rank;
-    keep(send.map(|send| send.buffer(rank)).as_ref(), Some(&recv.buffer(rank)));
-    let outcome = take(hold, at, (&turn, offer.as_ref()), at.others(), true, |rank| {
-        recv.buffer(rank)
-    });
+    keep(send.map(|send| send(rank)).as_ref(), Some(&recv(rank)));
+    let outcome = take(hold, at, (&turn, offer.as_ref()), at.others(), true, recv);
     turn.seen_all();
     at.end(hold, &turn, outcome, offer.as_ref(), AFTER)
 }

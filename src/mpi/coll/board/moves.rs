@@ -173,7 +173,7 @@ pub fn scatter(
         let turn = at.turn();
         if let Some(send) = send {
             if !turn.lend_parts(hold, piece, send)? {
-                turn.show_parts(hold, piece, send)?;
+                turn.show_parts(hold, piece, |rank| send.buffer(rank))?;
             }
         } else if let Some(recv) = recv {
             take_part(hold, &turn, root, recv, piece)?;
@@ -284,7 +284,7 @@ pub fn alltoall(hold: &mut Hold, at: Where, (len, send): (usize, Option<&Blocks>
             None => false,
         };
         if !lent {
-            turn.show_parts(hold, piece, send.unwrap_or(recv))?;
+            turn.show_parts(hold, piece, |rank| send.unwrap_or(recv).buffer(rank))?;
         }
         if piece.0 == 0 {
             keep(send.map(|send| send.buffer(mine)).as_ref(), Some(&recv.buffer(mine)));

@@ -366,7 +366,7 @@ impl Started {
             }
             Task::Gather(_, Some(send), None, _) => show(hold, &send.buffer(), len),
             Task::Scatter(Root::Rank(root), Some(send), recv, _) if *root == me => {
-                turn.show_parts(hold, (first, len), send)?;
+                turn.show_parts(hold, (first, len), |rank| send.buffer(rank))?;
                 if first == 0 {
                     keep(Some(&send.buffer(me)), recv.as_ref().map(Data::buffer).as_ref());
                 }
@@ -388,7 +388,7 @@ impl Started {
                     2 => len.min(blocks.buffer(1 - me).len().saturating_sub(first)),
                     _ => len,
                 };
-                turn.show_parts(hold, (first, part), blocks)?;
+                turn.show_parts(hold, (first, part), |rank| blocks.buffer(rank))?;
                 if first == 0 {
                     let mine = send.as_ref().map(|send| send.buffer(me));
                     keep(mine.as_ref(), Some(&recv.buffer(me)));

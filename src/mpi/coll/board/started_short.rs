@@ -332,7 +332,8 @@ impl Way for Nonblocking {
     }
 
     #[inline]
-    fn alltoall<R: Rows>(hold: &mut Hold, comm: &Rc<Comm>, from: R, to: R) -> Option<Result<Begun>> {
+    fn alltoall<R: Rows>(hold: &mut Hold, comm: &Rc<Comm>, from: Option<R>, to: R) -> Option<Result<Begun>> {
+        let from = from.unwrap_or(to);
         let (me, size) = (comm.rank, comm.size());
         let len = exchanged(comm, from, to);
         let all = len.and_then(|len| len.checked_mul(size as usize));

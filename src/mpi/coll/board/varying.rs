@@ -9,7 +9,7 @@
 use super::moves::{self, Piece};
 use super::{ENTRY, Turn, View, Where, long};
 use crate::channel::Fault;
-use crate::mpi::coll::args::Blocks;
+use crate::mpi::coll::args::BlockOf;
 use crate::mpi::error::Result;
 use crate::mpi::error::fault;
 use crate::mpi::world::Hold;
@@ -23,21 +23,21 @@ const LATER: u64 = u64::MAX;
 ///
 /// # Errors
 /// As [`long::alltoall`].
-pub fn alltoall(hold: &mut Hold, at: Where, (mine, most): (usize, usize), send: &Blocks, recv: &Blocks) -> Result<()> {
+pub fn alltoall(hold: &mut Hold, at: Where, (mine, most): (usize, usize), send: BlockOf, recv: BlockOf) -> Result<()> {
     let (rank, size) = (at.comm.rank, at.comm.size());
     let turn = at.turn();
     let later = mine > at.near && mine <= most;
-    let lens = (0..size).map(|to| if to == rank { 0 } else { send.buffer(to).len() });
+    let lens = (0..size).map(|to| if to == rank { 0 } else { send(to).len() });
     let (mine_longest, offer) = match later {
         true => (announce(hold, &turn, lens)?, None),
         false => (0, at.present_blocks(hold, &turn, send, false)?),
     };
-    moves::keep(Some(&send.buffer(rank)), Some(&recv.buffer(rank)));
+    moves::keep(Some(&send(rank)), Some(&recv(rank)));
     let looked = look(hold, at, &turn, most, recv);
     let outcome = match &looked {
         Ok((_, waits)) => {
             let now = at.others().filter(|&from| !waits[from as usize]);
-            long::take(hold, at, (&turn, offer.as_ref()), now, true, |from| recv.buffer(from))
+            long::take(hold, at, (&turn, offer.as_ref()), now, true, recv)
         }
         Err(_) => Ok(()),
     };
@@ -58,7 +58,7 @@ pub fn alltoall(hold: &mut Hold, at: Where, (mine, most): (usize, usize), send: 
             if !waits[from as usize] {
                 return turn.see(hold, from, Some(0)).map(drop);
             }
-            let room = recv.buffer(from);
+            let room = recv(from);
             let len = part.min(room.len().saturating_sub(first));
             let view = turn.see_part(hold, from, part)?;
             // SAFETY: the view has `part` bytes, the program's buffer room for `len` more.
@@ -81,7 +81,7 @@ pub fn alltoall(hold: &mut Hold, at: Where, (mine, most): (usize, usize), send: 
 ///
 /// # Errors
 /// As [`Turn::see`].
-fn look(hold: &mut Hold, at: Where, turn: &Turn, most: usize, recv: &Blocks) -> Result<(usize, Vec<bool>)> {
+fn look(hold: &mut Hold, at: Where, turn: &Turn, most: usize, recv: BlockOf) -> Result<(usize, Vec<bool>)> {
     let (rank, size) = (at.comm.rank, at.comm.size());
     let (mut longest, mut waits) = (0, vec![false; size as usize]);
     for from in at.others() {
@@ -89,7 +89,7 @@ fn look(hold: &mut Hold, at: Where, turn: &Turn, most: usize, recv: &Blocks) -> 
         let Some((len, its_longest)) = later_of(&view, rank, size) else {
             continue;
         };
-        let expected = recv.buffer(from).len();
+        let expected = recv(from).len();
         if len != expected {
             return Err(View { len, ..view }.differs(expected));
         }
