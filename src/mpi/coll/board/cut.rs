@@ -33,9 +33,8 @@ pub fn bounds(table: &Table, room: usize) -> (usize, bool) {
     }
 }
 
-/// Bytes up to which two ranks show what goes one way. Longer ones take fewer lines as messages, which go through the same ones
-/// again and again.
-const ONE_WAY: usize = 2 << 10;
+/// Bytes up to which two ranks show what goes one way. Longer ones are no slower as messages, once these have learnt their way.
+pub const ONE_WAY: usize = 64 << 10;
 
 /// Bytes, as [`call::shown`](crate::mpi::coll::call::shown) counts them, up to which `task` of `size` ranks goes by boards, if it goes in pieces
 /// there: up to `NEARMPI_BOARD_STARTED`, and as far as a blocking one is shown, or further where its row says so. What two ranks

@@ -2,6 +2,7 @@
 //! anything else is made, and where all that it waits for has come, or it waits for nothing, the operation is over at once. Else it goes on as
 //! [`started`](super::started) does. What others see is the same, so each rank may go either way.
 
+use super::cut::ONE_WAY;
 use super::reductions::{Elements, Part};
 use super::rows::{self, Row, Rows};
 use super::started::go_on_behind;
@@ -18,9 +19,6 @@ use crate::mpi::status::Status;
 use crate::mpi::world::Hold;
 use std::ops::Range;
 use std::rc::Rc;
-
-/// Bytes that are shown at most: what is longer may go another way.
-const MOST: usize = 2 << 10;
 
 /// An operation that has begun.
 pub enum Begun {
@@ -109,7 +107,8 @@ impl Awaits {
 fn members_up_to<'a>(hold: &Hold, comm: &'a Comm, shown: Option<usize>) -> Option<Members<'a>> {
     let members = members(hold, comm, &comm.started_boards)?;
     if let Members::Boards(boards) = members {
-        let most = MOST.min(hold.engine.channel.settings().board_started as usize);
+        // What is longer may go another way.
+        let most = ONE_WAY.min(hold.engine.channel.settings().board_started as usize);
         if shown? > most.min(boards.cut.0) {
             return None;
         }
