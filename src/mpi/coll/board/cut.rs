@@ -35,6 +35,8 @@ pub fn bounds(table: &Table, room: usize) -> (usize, bool) {
 
 /// Bytes up to which two ranks show what goes one way. Longer ones are no slower as messages, once these have learnt their way.
 pub const ONE_WAY: usize = 64 << 10;
+/// ... of what goes both ways.
+pub const BOTH_WAYS: usize = 128 << 10;
 
 /// Bytes, as [`call::shown`](crate::mpi::coll::call::shown) counts them, up to which `task` of `size` ranks goes by boards, if it goes in pieces
 /// there: up to `NEARMPI_BOARD_STARTED`, and as far as a blocking one is shown, or further where its row says so. What two ranks
@@ -51,8 +53,8 @@ pub fn longest(settings: &Settings, table: &Table, task: &Task, size: usize) -> 
         Task::Bcast(..) | Task::Scan(_, true) => (&table.bcast, ONE_WAY, 1),
         Task::Gather(..) => (&table.gather, ONE_WAY, 1),
         Task::Scatter(..) => (&table.scatter, ONE_WAY, size),
-        Task::Allgather(..) => (&table.allgather, table.allgather.shown, 1),
-        Task::Alltoall(..) => (&table.alltoall, table.alltoall.shown, size),
+        Task::Allgather(..) => (&table.allgather, BOTH_WAYS.max(table.allgather.shown), 1),
+        Task::Alltoall(..) => (&table.alltoall, BOTH_WAYS.max(table.alltoall.shown), size),
         _ => return most,
     };
     match size == 2 && row.learnt > 0 {

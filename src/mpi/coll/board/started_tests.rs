@@ -1,7 +1,7 @@
 //! Nonblocking operations by boards: many under way at once, on two communicators, with blocking ones in between; and persistent
 //! ones, started in any order.
 
-use super::cut::ONE_WAY;
+use super::cut::{BOTH_WAYS, ONE_WAY};
 use super::started_short::Nonblocking;
 use super::tests::{ANY, SUM, Step, What, combined, job, reduction, take, values};
 use crate::mpi::coll::args::Root;
@@ -425,10 +425,10 @@ fn the_longest_operations_go_by_boards_where_blocking_ones_do() {
     }
 }
 
-/// Of two ranks with a CPU each more than [`ONE_WAY`] bytes that go one way do so, and exchanges of more than blocking ones show without having learnt.
+/// Of two ranks with a CPU each more than [`ONE_WAY`] bytes that go one way do so, and exchanges of more than [`BOTH_WAYS`].
 #[test]
 fn what_two_ranks_may_copy_once_goes_by_messages() {
-    const MOST: [usize; 5] = [ONE_WAY / 4, ONE_WAY / 4, ONE_WAY / 4, 8192, 8192];
+    const MOST: [usize; 5] = [ONE_WAY / 4, ONE_WAY / 4, ONE_WAY / 4, BOTH_WAYS / 4, BOTH_WAYS / 4];
     for (cpus, once, beyond) in [(2, 1, false), (2, 0, true), (1, 1, true)] {
         job(2, cpus, &[("NEARMPI_BOARD_ONE_COPY", once)], false, |rank, world| {
             let mut hold = world.hold();
