@@ -130,10 +130,11 @@ pub fn each<'a, C: Copy + Into<i64>, D: Copy + Into<i64>>(
     places: Places<C, D>,
     types: *const MPI_Datatype,
 ) -> Option<Varying<'a, C, D, Each<'a>>> {
-    placed(comm, places, Each(slice(types, comm.size() as usize, "").ok()?))
+    let ranks = if comm.is_inter() { 0 } else { comm.size() as usize };
+    placed(comm, places, Each(slice(types, ranks, "").ok()?))
 }
 
-/// Blocks for each rank of an intracommunicator, in memory that is there.
+/// Blocks for each rank of an intracommunicator, in memory that is there; so many bytes can be counted.
 #[inline(always)]
 fn placed<'a, C: Copy + Into<i64>, D: Copy + Into<i64>, T: Types>(
     comm: &Comm,
@@ -145,9 +146,11 @@ fn placed<'a, C: Copy + Into<i64>, D: Copy + Into<i64>, T: Types>(
     }
     let ranks = comm.size() as usize;
     let (counts, displs) = (slice(counts, ranks, "").ok()?, slice(displs, ranks, "").ok()?);
-    for (rank, &count) in counts.iter().enumerate() {
-        types.size(rank)?.checked_mul(usize::try_from(count.into()).ok()?)?;
-    }
+    let all = counts.iter().enumerate().try_fold(0usize, |all, (rank, &count)| {
+        let len = types.size(rank)?.checked_mul(usize::try_from(count.into()).ok()?)?;
+        all.checked_add(len)
+    });
+    all?;
     Some(Varying {
         first: first.cast_mut().cast(),
         counts,
