@@ -334,18 +334,16 @@ pub fn finish_plain<R>(state: &mut State, key: RequestKey, look: impl FnOnce(&St
     })
 }
 
-/// As [`finish_plain`], for a persistent send or receive, which becomes inactive.
+/// As [`finish_plain`], for a persistent send or receive, or what was over when it was started, which becomes inactive.
 #[inline]
 pub fn finish_started<R>(state: &mut State, key: RequestKey, look: impl FnOnce(&Status) -> R) -> Option<R> {
     let Some(Kind::Persistent(persistent)) = state.requests.get(key).map(|request| &request.kind) else {
         return None;
     };
     let active = persistent.active?;
-    if !matches!(persistent.operation, Operation::Send { .. } | Operation::Recv { .. }) {
-        return None;
-    }
     let seen = match state.requests.get(active) {
         None => look(&Status::EMPTY),
+        Some(_) if !matches!(persistent.operation, Operation::Send { .. } | Operation::Recv { .. }) => return None,
         Some(_) => finish_plain(state, active, look)?,
     };
     if let Some(Kind::Persistent(persistent)) = state.requests.get_mut(key).map(|request| &mut request.kind) {

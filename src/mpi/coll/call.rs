@@ -218,14 +218,14 @@ pub fn keep(hold: &mut Hold, comm: &Rc<Comm>, task: Task) -> Result<Kept> {
 }
 
 impl Kept {
-    /// Starts it and returns its request. Members may start several persistent operations in different orders.
+    /// Starts it and returns its request, unless it is over. Members may start several persistent operations in different orders.
     ///
     /// # Errors
     /// As [`begin`].
-    pub fn start(self, hold: &mut Hold) -> Result<RequestKey> {
+    pub fn start(self, hold: &mut Hold) -> Result<Option<RequestKey>> {
         match self {
             Kept::Boards(plan) => started::start_kept(hold, plan),
-            Kept::Schedule(operation, tag) => machine::start(hold, operation, tag),
+            Kept::Schedule(operation, tag) => machine::start(hold, operation, tag).map(Some),
         }
     }
 

@@ -132,7 +132,7 @@ pub fn start(hold: &mut Hold, key: RequestKey) -> Result<()> {
         } => irecv(hold, &comm, Plane::PointToPoint, buffer, source, tag)?,
         Operation::Collective { kept, gift } => {
             hold.hand_out(kept.comm(), &gift);
-            kept.start(hold)?
+            kept.start(hold)?.unwrap_or(OVER)
         }
         Operation::PartitionedSend(send) => partitioned::start_send(hold, &send)?,
         Operation::PartitionedRecv(recv) => partitioned::start_recv(hold, key, &recv)?,
@@ -182,8 +182,8 @@ pub fn wait_glancing(hold: &mut Hold, key: RequestKey) -> Result<()> {
     Ok(())
 }
 
-/// The active operation of a send that was over when it was started. It names no request, and what names none is over.
-const SENT: RequestKey = RequestKey::MAX;
+/// The active operation of one that was over when it was started. It names no request, and what names none is over.
+const OVER: RequestKey = RequestKey::MAX;
 
 /// Starts a send whose message leaves at once; false, and nothing done, for anything else.
 fn send_at_once(state: &mut State, key: RequestKey) -> Result<bool> {
@@ -211,7 +211,7 @@ fn send_at_once(state: &mut State, key: RequestKey) -> Result<bool> {
     // SAFETY: the program owns the buffer that it described.
     let sent = unsafe { send_row(state, to, (data, len)) }?;
     if sent && let Some(Kind::Persistent(persistent)) = state.requests.get_mut(key).map(|request| &mut request.kind) {
-        persistent.active = Some(SENT);
+        persistent.active = Some(OVER);
     }
     Ok(sent)
 }

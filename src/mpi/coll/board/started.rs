@@ -103,19 +103,25 @@ pub struct Open {
 /// # Errors
 /// `Other`: a member is in another call. `ProcFailed`, `Revoked`. `NoMem`: too many requests.
 pub fn start(hold: &mut Hold, plan: Plan) -> Result<RequestKey> {
-    let (key, started) = begin(hold, &plan)?;
-    go_on(hold, started, || Held::Own(plan));
+    let started = begin(hold, &plan)?;
+    let key = request(hold, &plan, started.is_none())?;
+    if let Some(started) = started {
+        go_on(hold, key, started, Held::Own(plan));
+    }
     Ok(key)
 }
 
-/// As [`start`], of a persistent operation.
+/// As [`start`], of a persistent operation; `None` if it is over.
 ///
 /// # Errors
 /// As [`start`].
-pub fn start_kept(hold: &mut Hold, plan: Rc<Plan>) -> Result<RequestKey> {
-    let (key, started) = begin(hold, &plan)?;
-    go_on(hold, started, || Held::Kept(plan));
-    Ok(key)
+pub fn start_kept(hold: &mut Hold, plan: Rc<Plan>) -> Result<Option<RequestKey>> {
+    let Some(started) = begin(hold, &plan)? else {
+        return Ok(None);
+    };
+    let key = request(hold, &plan, false)?;
+    go_on(hold, key, started, Held::Kept(plan));
+    Ok(Some(key))
 }
 
 /// Makes `task`, of which this rank has `shown` what it has, and which has to wait; returns its request.
@@ -148,9 +154,9 @@ pub(super) fn go_on_behind(hold: &mut Hold, comm: &Rc<Comm>, shown: Shown, task:
     })
 }
 
-/// The request of what has begun, and how far it has come if it is not over. Nothing is moved before something is shown.
+/// How far what has begun has come, if it is not over. Nothing is moved before something is shown.
 #[inline(always)]
-fn begin(hold: &mut Hold, plan: &Plan) -> Result<(RequestKey, Option<Started>)> {
+fn begin(hold: &mut Hold, plan: &Plan) -> Result<Option<Started>> {
     let comm = &plan.comm;
     hold.check_peer(comm, Plane::Collective, None)?;
     let context = plan.context.as_deref().unwrap_or(&comm.context);
@@ -167,20 +173,23 @@ fn begin(hold: &mut Hold, plan: &Plan) -> Result<(RequestKey, Option<Started>)> 
         let waits = !over && plan.context.is_none();
         boards.has_started(hold, root_for(&plan.task, comm).map(|root| (root as usize, waits)));
     }
-    let key = hold.make_request(|| Request {
-        done: over.then_some(Status::EMPTY),
-        ..Request::new(Kind::Collective, Some(comm.clone()))
-    })?;
-    started.request = Some(key);
-    Ok((key, (!over).then_some(started)))
+    Ok((!over).then_some(started))
 }
 
-#[inline]
-fn go_on(hold: &mut Hold, started: Option<Started>, plan: impl FnOnce() -> Held) {
-    if let Some(started) = started {
-        let plan = plan();
-        hold.desk.started.push(Open { plan, started });
-    }
+/// The request of what has begun.
+#[inline(always)]
+fn request(hold: &mut Hold, plan: &Plan, over: bool) -> Result<RequestKey> {
+    hold.make_request(|| Request {
+        done: over.then_some(Status::EMPTY),
+        ..Request::new(Kind::Collective, Some(plan.comm.clone()))
+    })
+}
+
+/// From now on it is taken as far as it gets whenever there is progress.
+fn go_on(hold: &mut Hold, key: RequestKey, started: Started, plan: Held) {
+    let request = Some(key);
+    let started = Started { request, ..started };
+    hold.desk.started.push(Open { plan, started });
 }
 
 /// Takes every operation under way as far as it gets; whether one moved.

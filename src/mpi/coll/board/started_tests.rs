@@ -515,6 +515,33 @@ fn persistent_operations_start_in_any_order_on_each_rank() {
     }
 }
 
+/// The root of a broadcast waits for nobody: it is active until it is waited for all the same.
+#[test]
+fn a_persistent_operation_that_is_over_when_it_is_started_is_active_until_it_is_finished() {
+    job(2, 2, &[], false, |rank, world| {
+        let mut hold = world.hold();
+        let comm = hold.world.clone();
+        let mut ints = if rank == 0 { values(1, 0, 5) } else { vec![0; 5] };
+        let (key, boarded) = init(&mut hold, &comm, Task::Bcast(Root::Rank(0), data(&mut ints)));
+        assert!(boarded);
+        for _ in 0..3 {
+            assert!(hold.is_inactive(key));
+            persistent::start(&mut hold, key).unwrap();
+            assert!(!hold.is_inactive(key));
+            assert_eq!(persistent::start(&mut hold, key).unwrap_err().class(), Class::Request);
+            if rank == 0 {
+                assert!(hold.is_over(key) && request::inspect(&mut hold, key).1.is_ok());
+            }
+            pt2pt::wait(&mut hold, key).unwrap();
+        }
+        persistent::start(&mut hold, key).unwrap();
+        request::free(&mut hold, key).unwrap();
+        // Freed while it was active it goes on.
+        hold.wait_until(None, |hold| Ok(hold.desk.started.is_empty())).unwrap();
+        assert_eq!(ints, values(1, 0, 5));
+    });
+}
+
 /// Short operations leave the wide rooms to long ones; those that find no boards run as schedules; freed boards serve again, also of
 /// a request that was freed while it was active.
 #[test]
