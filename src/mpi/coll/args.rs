@@ -42,6 +42,11 @@ pub struct Blocks {
 /// The block of each rank.
 pub type BlockOf<'a> = &'a dyn Fn(u32) -> Buffer;
 
+/// The blocks that a function finds, if there are some.
+pub fn blocks_of<F: Fn(u32) -> Buffer>(block: &Option<F>) -> Option<BlockOf<'_>> {
+    block.as_ref().map(|block| block as BlockOf)
+}
+
 /// Where the blocks of a buffer lie.
 #[derive(Clone, Debug)]
 pub enum Places {
@@ -170,12 +175,6 @@ impl Blocks {
     pub fn len(&self, rank: u32) -> usize {
         let (_, (count, element)) = self.block_of(rank);
         count * element.datatype.size()
-    }
-
-    /// Bytes of data in the blocks of `ranks` ranks but that of `one`.
-    pub fn len_but(&self, one: u32, ranks: u32) -> usize {
-        let others = (0..ranks).filter(|&rank| rank != one);
-        others.map(|rank| self.buffer(rank).len()).sum()
     }
 
     /// Bytes of data in the largest block.

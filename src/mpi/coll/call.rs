@@ -1,7 +1,7 @@
 //! A collective operation that was asked for, with checked arguments: by boards where that is quickest,
 //! else as a schedule.
 
-use super::args::{Blocks, Data, Places, Reduction, Root, reduction_signature};
+use super::args::{Blocks, Data, Places, Reduction, Root, blocks_of, reduction_signature};
 use super::board::doubling::{self, DOUBLED};
 use super::board::handed;
 use super::board::reductions::{self, Elements, Part};
@@ -301,9 +301,9 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
             reduce_scatter(hold, at(signature), &elements, |rank| reductions::block(counts, rank))
         }
         Task::Scan(reduction, exclusive) => scan(hold, at(signature), &Elements::awaited(reduction)?, *exclusive),
-        Task::Gather(Root::Rank(root), send, recv, regular) => {
+        Task::Gather(Root::Rank(root), send, recv, _) => {
             let buffer = send.as_ref().map(Data::buffer);
-            let len = agreed_block(comm, *root, *regular, send.as_ref(), recv.as_ref());
+            let len = known_block(comm, task);
             match len {
                 Some(len) if table.gather.sends(len) => None,
                 Some(len) if len <= table.gather.shown.max(table.gather.learnt) => {
@@ -316,16 +316,14 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 }
                 _ => {
                     let (at, buffer) = (at(signature), buffer.as_ref());
-                    match recv {
-                        Some(recv) => presented::gather(hold, at, *root, len, buffer, Some(&|rank| recv.buffer(rank))),
-                        None => presented::gather(hold, at, *root, len, buffer, None),
-                    }
+                    let block = recv.as_ref().map(|recv| |rank| recv.buffer(rank));
+                    presented::gather(hold, at, *root, len, buffer, blocks_of(&block))
                 }
             }
         }
-        Task::Scatter(Root::Rank(root), send, recv, regular) => {
+        Task::Scatter(Root::Rank(root), send, recv, _) => {
             let buffer = recv.as_ref().map(Data::buffer);
-            let len = agreed_block(comm, *root, *regular, recv.as_ref(), send.as_ref());
+            let len = known_block(comm, task);
             let all = len.map(|len| len.saturating_mul(size - 1));
             match (len, all) {
                 (Some(len), Some(all)) if all <= table.scatter.shown => {
@@ -335,10 +333,9 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 }
                 _ => {
                     let (at, buffer) = (at(signature), buffer.as_ref());
-                    match send.as_ref().filter(|_| comm.rank == *root) {
-                        Some(send) => presented::scatter(hold, at, *root, all, Some(&|rank| send.buffer(rank)), buffer),
-                        None => presented::scatter(hold, at, *root, all, None, buffer),
-                    }
+                    let send = send.as_ref().filter(|_| comm.rank == *root);
+                    let block = send.map(|send| |rank| send.buffer(rank));
+                    presented::scatter(hold, at, *root, all, blocks_of(&block), buffer)
                 }
             }
         }
@@ -378,12 +375,8 @@ fn on_boards(hold: &mut Hold, comm: &Rc<Comm>, boards: &Rc<Boards>, task: &Task)
                 }
                 _ => {
                     let recv = |rank| recv.buffer(rank);
-                    match send {
-                        Some(send) => {
-                            presented::alltoall(hold, at(signature), all, Some(&|rank| send.buffer(rank)), &recv)
-                        }
-                        None => presented::alltoall(hold, at(signature), all, None, &recv),
-                    }
+                    let send = send.as_ref().map(|send| |rank| send.buffer(rank));
+                    presented::alltoall(hold, at(signature), all, blocks_of(&send), &recv)
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! `None` where an operation is not for them; then nothing is done, and the long way ([`call`](super::call)) is to do it. What others see is the same, so
 //! each rank may go either way.
 
-use super::args::{Reduction, reduction_signature};
+use super::args::{Reduction, blocks_of, reduction_signature};
 use super::board::reductions::{Elements, Part};
 use super::board::rows::{self, Row, Rows};
 use super::board::{Boards, Where, moves};
@@ -141,12 +141,8 @@ impl Way for Blocking {
             let Some(len) = agreed(comm, own, to) else {
                 let at = Where::new(comm, boards, signature, table.near);
                 let own = (comm.rank != root || own.0 != mine).then(|| buffer(own));
-                return match to {
-                    Some(to) => {
-                        presented::gather(hold, at, root, None, own.as_ref(), Some(&|rank| buffer(to.of(rank))))
-                    }
-                    None => presented::gather(hold, at, root, None, own.as_ref(), None),
-                };
+                let block = to.map(|to| move |rank| buffer(to.of(rank)));
+                return presented::gather(hold, at, root, None, own.as_ref(), blocks_of(&block));
             };
             if len > table.least.min(table.gather.shown) || table.gather.sends(len) {
                 return None;
@@ -164,12 +160,8 @@ impl Way for Blocking {
             let Some(len) = agreed(comm, own, from) else {
                 let at = Where::new(comm, boards, signature, table.near);
                 let own = (comm.rank != root || own.0 != mine.0).then(|| buffer(own));
-                return match from {
-                    Some(from) => {
-                        presented::scatter(hold, at, root, None, Some(&|rank| buffer(from.of(rank))), own.as_ref())
-                    }
-                    None => presented::scatter(hold, at, root, None, None, own.as_ref()),
-                };
+                let block = from.map(|from| move |rank| buffer(from.of(rank)));
+                return presented::scatter(hold, at, root, None, blocks_of(&block), own.as_ref());
             };
             let all = len.checked_mul(comm.size() as usize)?;
             if all > table.near || all - len > table.scatter.shown {
@@ -202,11 +194,8 @@ impl Way for Blocking {
             let (table, signature) = (&boards.table, Signature::of(Call::Alltoall));
             let Some(len) = exchanged(comm, from, to) else {
                 let at = Where::new(comm, boards, signature, table.near);
-                let to = |rank| buffer(to.of(rank));
-                return match send {
-                    Some(from) => presented::alltoall(hold, at, None, Some(&|rank| buffer(from.of(rank))), &to),
-                    None => presented::alltoall(hold, at, None, None, &to),
-                };
+                let block = send.map(|from| move |rank| buffer(from.of(rank)));
+                return presented::alltoall(hold, at, None, blocks_of(&block), &|rank| buffer(to.of(rank)));
             };
             let all = len.checked_mul(comm.size() as usize)?;
             if all > table.wide || all - len > table.alltoall.shown || boards.may_lend(hold, from.of(0).0, all) {
@@ -349,13 +338,13 @@ mod tests {
             .collect()
     }
 
-    /// Does `task` by its short way if `is_short` and there is one, as for `ints` that two ranks show.
-    fn go(hold: &mut Hold, comm: &Rc<Comm>, task: Task, is_short: bool, ints: usize) {
+    /// Does `task` by its short way if `is_short` and it has one; it may have `none`.
+    fn go(hold: &mut Hold, comm: &Rc<Comm>, task: Task, is_short: bool, none: bool) {
         let outcome = is_short.then(|| short::<Blocking>(hold, comm, &task)).flatten();
         match outcome {
             Some(outcome) => outcome.unwrap(),
             None => {
-                assert!(!is_short || comm.size() > 2 || ints > 700, "it has a short way");
+                assert!(!is_short || none, "it has a short way");
                 perform(hold, comm, task).unwrap();
             }
         }
@@ -370,7 +359,8 @@ mod tests {
         let sum = hold.ops.builtin(3).unwrap().clone();
         let mut one = block(rank, 0);
         let mut all = blocks(rank);
-        let mut go = |task: Task| go(hold, comm, task, is_short, ints);
+        // Some are too long to be shown to more than one.
+        let mut go = |task: Task| go(hold, comm, task, is_short, ranks > 2);
 
         let mut row = if is_root { one.clone() } else { vec![0; ints] };
         go(Task::Bcast(at, data(&mut row)));
@@ -428,7 +418,7 @@ mod tests {
         let (rank, ranks) = (comm.rank, comm.size());
         let (is_root, at, me) = (rank == root, Root::Rank(root), rank as usize);
         let sum = hold.ops.builtin(3).unwrap().clone();
-        let mut go = |task: Task| go(hold, comm, task, is_short, ints);
+        let mut go = |task: Task| go(hold, comm, task, is_short, ints > 700);
         let value = |from: u32, to: u32, at: usize| (from * 100 + to * 10) as i32 + 1000 * at as i32;
         let lens: Vec<usize> = (0..ranks as usize)
             .map(|of| [ints + 1, 0, ints, 2][(of + ints) % 4])

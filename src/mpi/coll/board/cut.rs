@@ -88,7 +88,7 @@ impl Cut {
         let known = || known_block(comm, task).unwrap_or(0);
         match task {
             Task::Bcast(Root::Rank(root), data) => pieces(data.len(), near, by_root(*root, 1)),
-            Task::Gather(_, _, recv, _) => pieces(known(), near, if recv.is_some() { 0 } else { 1 }),
+            Task::Gather(_, _, recv, _) => pieces(known(), near, recv.is_none().into()),
             Task::Scatter(Root::Rank(root), ..) => pieces(known(), block, by_root(*root, others)),
             Task::Allgather(_, recv) => pieces(recv.largest(), near, 1),
             Task::Alltoall(..) => pieces(known(), block, others),

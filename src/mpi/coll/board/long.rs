@@ -235,9 +235,9 @@ pub(super) fn take(
     room: impl Fn(u32) -> Buffer,
 ) -> Result<()> {
     // What is shown needs no more than a look, unless that is timed.
-    let mut ranks = ranks;
+    let mut ranks = ranks.peekable();
     if at.learns.is_none_or(|learns| !learns.timed) {
-        while let Some(rank) = ranks.clone().next() {
+        while let Some(&rank) = ranks.peek() {
             let view = turn.see(hold, rank, None)?;
             if view.far.is_some() {
                 break;
@@ -246,7 +246,7 @@ pub(super) fn take(
             ranks.next();
         }
     }
-    if ranks.clone().next().is_none() {
+    if ranks.peek().is_none() {
         return Ok(());
     }
     let wanted = |rank| (0, room(rank).len());
@@ -262,7 +262,6 @@ pub(super) fn take(
         0..=2 => 1,
         size => size as usize - 1,
     };
-    let mut ranks = ranks.peekable();
     while let Some(rank) = ranks.next() {
         let room = room(rank);
         let lone = parts > 1 && ranks.peek().is_none() && room.is_in_a_row() && room.len() > parts * super::far::BLOCK;

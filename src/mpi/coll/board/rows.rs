@@ -151,6 +151,7 @@ pub(in crate::mpi::coll) fn keep((from, len): Row, to: *mut u8) {
 #[inline(always)]
 fn show_others<R: Rows>(sheet: &mut super::Sheet, (me, ranks): (u32, u32), from: R, shown: usize) {
     let copy = |sheet: &mut super::Sheet, place: usize, (row, len): Row| {
+        // The program's counts are read again.
         let len = len.min(shown - place);
         // SAFETY: the sheet has as many bytes as all rows but one, which the program owns.
         unsafe { sheet.copy_to(place, row, len) };
