@@ -1,5 +1,5 @@
 /* Claim: Sendrecv and Sendrecv_replace exchange any size round a ring without deadlock, also with themselves and
- * MPI_PROC_NULL, with different types on the two sides, and replace only what was received. */
+ * MPI_PROC_NULL, with different types on the two sides, replace only what was received, and send nothing when an argument is wrong. */
 #include "check.h"
 
 enum { LARGEST = 1 << 20 };
@@ -47,5 +47,15 @@ int main(int argc, char **argv)
     for (int i = 0; i < 100; i++)
         CHECK(grid[i] == (i % 10 == 3 ? left : my_rank) * 1000 + i, "grid[%d] = %d", i, grid[i]);
     OK(MPI_Type_free(&column));
+    /* What is too long has come for all that; nothing leaves where the receiving side is wrong. */
+    int found = 1, four[4] = {0};
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    FAILS(MPI_ERR_TRUNCATE, MPI_Sendrecv(grid, 4, MPI_INT, right, 3, four, 2, MPI_INT, left, 3, MPI_COMM_WORLD, &status));
+    FAILS(MPI_ERR_COUNT, MPI_Sendrecv(grid, 4, MPI_INT, right, 4, four, -1, MPI_INT, left, 4, MPI_COMM_WORLD, &status));
+    FAILS(MPI_ERR_RANK, MPI_Sendrecv_replace(grid, 4, MPI_INT, right, 4, n_ranks, 4, MPI_COMM_WORLD, &status));
+    FAILS(MPI_ERR_TAG, MPI_Sendrecv(grid, 4, MPI_INT, MPI_PROC_NULL, -7, four, 4, MPI_INT, MPI_PROC_NULL, 4, MPI_COMM_WORLD, &status));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, &status));
+    CHECK(!found, "tag %d has come", status.MPI_TAG);
     return finish();
 }

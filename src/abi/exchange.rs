@@ -5,17 +5,21 @@
 #![allow(unsafe_code)]
 
 use super::coll_args::argument;
+use super::constants::{MPI_PROC_NULL, MPI_SUCCESS};
 use super::edge::*;
 use super::pt2pt::*;
-use super::recv::received;
+use super::recv::{self, received};
+use super::send;
 use super::status::store_status;
 use super::types::*;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
-use crate::mpi::pt2pt::{self, Plan};
+use crate::mpi::pt2pt::engine::CAREFUL;
+use crate::mpi::pt2pt::{self, Envelope, Plan};
 use crate::mpi::request::parts::{Part, Parts, Told};
 use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::Status;
+use crate::mpi::world::State;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
@@ -61,6 +65,81 @@ fn kept(hold: &mut Hold, comm: &Comm, out: &Buffer, to: Option<u32>, tag: i32) -
     Ok(Buffer::kept(out))
 }
 
+/// The short way of an exchange of rows of bytes with a rank on each side, or MPI_PROC_NULL: whether the message to receive has come, too,
+/// when the other has left. `None`, and nothing done, when it cannot go that way or when anything is wrong: the long way says what.
+#[inline(always)]
+fn short(
+    (sendbuf, sendcount, sendtype, dest, sendtag): send::Arguments,
+    room: recv::Arguments,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Option<bool> {
+    let mut hold = current_world()?.hold();
+    let state: &mut State = &mut hold;
+    if state.engine.detours & CAREFUL != 0 || sendtag < 0 || sendcount < 0 || sendbuf.is_null() {
+        return None;
+    }
+    let comm = comm_of(state, comm)?;
+    let member = |rank: c_int| match rank {
+        MPI_PROC_NULL => Some(None),
+        _ => comm.peers().members.get(rank as u32 as usize).copied().map(Some),
+    };
+    let source = room.3;
+    let (to, from) = (member(dest)?, member(source)?);
+    let (pattern, room) = recv::wanted(state, comm, room, status)?;
+    let (address, len) = row(state, sendbuf, sendcount as usize, sendtype)?;
+    let envelope = Envelope::program(comm, sendtag);
+    if let Some(to) = to {
+        // SAFETY: the program owns the bytes that it describes.
+        let sent = len <= LEAVES_MAX && unsafe { pt2pt::send_row(state, (to, envelope), (address, len)) }.ok()?;
+        sent.then_some(())?;
+    }
+    let received = match from {
+        // SAFETY: the program owns the memory that it describes.
+        Some(from) => unsafe { pt2pt::recv_glancing(state, (from, pattern), room, source) },
+        None => Some(Status::PROC_NULL),
+    };
+    if let Some(received) = &received {
+        recv::taken(state, None, received, status);
+    }
+    Some(received.is_some())
+}
+
+/// As [`short`], and then the rest of what that has begun, through the queues; `None` as there.
+#[inline(always)]
+fn done_short(
+    name: &'static str,
+    out: send::Arguments,
+    room: recv::Arguments,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> Option<c_int> {
+    match short(out, room, comm, status)? {
+        true => Some(MPI_SUCCESS),
+        false => Some(receive_rest(name, room, comm, status)),
+    }
+}
+
+#[inline(never)]
+fn receive_rest(
+    name: &'static str,
+    (buf, count, datatype, source, tag): recv::Arguments,
+    comm: MPI_Comm,
+    status: *mut MPI_Status,
+) -> c_int {
+    on_comm(name, comm, |hold, comm| {
+        let count = self::count(count, "recvcount")?;
+        let (room, from) = incoming(hold, comm, buf, count, datatype, source, tag).map_err(receiving)?;
+        match from {
+            Some(from) => {
+                let request = pt2pt::recv_waiting(hold, comm, Plane::PointToPoint, room, from, tag)?;
+                received(hold, request, status)
+            }
+            None => store_status(status, &Status::PROC_NULL),
+        }
+    })
+}
+
 /// Sends and receives at the same time. MPI-4.1 §3.10.
 #[apply(mpi_function_c!)]
 #[unsafe(no_mangle)]
@@ -78,6 +157,11 @@ pub unsafe extern "C" fn MPI_Sendrecv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
+    let out = (sendbuf, sendcount.into(), sendtype, dest, sendtag);
+    let room = (recvbuf, recvcount.into(), recvtype, source, recvtag);
+    if let Some(done) = done_short("MPI_Sendrecv", out, room, comm, status) {
+        return done;
+    }
     on_comm("MPI_Sendrecv", comm, |hold, comm| {
         let (sendcount, recvcount) = (
             self::count(sendcount, "sendcount")?,
@@ -157,12 +241,17 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
+    // What leaves at once needs no copy.
+    let out = (buf.cast_const(), count.into(), datatype, dest, sendtag);
+    let room = (buf, count.into(), datatype, source, recvtag);
+    if let Some(done) = done_short("MPI_Sendrecv_replace", out, room, comm, status) {
+        return done;
+    }
     on_comm("MPI_Sendrecv_replace", comm, |hold, comm| {
         let count = self::count(count, "count")?;
         let (out, to) = outgoing(hold, comm, buf, count, datatype, dest, sendtag).map_err(sending)?;
         let (room, from) = incoming(hold, comm, buf, count, datatype, source, recvtag).map_err(receiving)?;
         match leave(hold, comm, &out, (to, from), sendtag)? {
-            // What leaves at once needs no copy.
             Ok(from) => receive(hold, comm, (room, from, recvtag), status),
             Err(plan) => {
                 let out = (kept(hold, comm, &out, to, sendtag)?, to, sendtag);

@@ -9,20 +9,67 @@ use super::constants::*;
 use super::edge::*;
 use super::pt2pt::*;
 use super::recv::received;
+use super::request::REQUEST_NOBODY;
 use super::status::store_status;
+use super::timing;
 use super::types::*;
 use crate::fail;
 use crate::mpi::buffer::Buffer;
-use crate::mpi::pt2pt::probe;
-use crate::mpi::pt2pt::{self};
-use crate::mpi::request::{Request, RequestKey};
+use crate::mpi::comm::{Comm, Plane};
+use crate::mpi::pt2pt::engine::CAREFUL;
+use crate::mpi::pt2pt::{self, Pattern, probe};
+use crate::mpi::request::RequestKey;
 use crate::mpi::status::Status;
+use crate::mpi::world::State;
 use std::ffi::{c_int, c_void};
+use std::rc::Rc;
+
+/// The short way of a probe: what `look` finds of messages that match. `None`, and nothing done, when it cannot go that way or when
+/// anything is wrong: the long way says what.
+#[inline(always)]
+fn short<R>(
+    comm: MPI_Comm,
+    source: c_int,
+    tag: c_int,
+    look: impl FnOnce(&mut Hold, &Rc<Comm>, Pattern) -> Option<R>,
+) -> Option<R> {
+    let mut hold = current_world()?.hold();
+    if hold.engine.detours & CAREFUL != 0 || tag < MPI_ANY_TAG {
+        return None;
+    }
+    let comm = comm_of(&hold, comm)?;
+    if source != MPI_ANY_SOURCE && source as u32 >= comm.peers().size() {
+        return None;
+    }
+    let comm = comm.clone();
+    let pattern = Pattern::new(comm.context_on(Plane::PointToPoint), source, tag);
+    let found = look(&mut hold, &comm, pattern)?;
+    hold.engine.vain.found();
+    timing::count(&mut hold, None);
+    Some(found)
+}
+
+/// Stores what a probe has found; the pointers are not NULL.
+#[inline(always)]
+fn tell(found: &Status, status: *mut MPI_Status) -> c_int {
+    if status != MPI_STATUS_IGNORE {
+        // SAFETY: not NULL, and not the ignore value: the application's status.
+        unsafe { (*status).fill(found) };
+    }
+    MPI_SUCCESS
+}
 
 /// Waits for a message without receiving it. MPI-4.1 §3.8.1.
 #[apply(mpi_function!)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: *mut MPI_Status) -> c_int {
+    if !status.is_null()
+        && let Some(found) = short(comm, source, tag, |hold, comm, pattern| {
+            probe::probe_glancing(hold, comm, pattern, true)
+        })
+    {
+        return tell(&found, status);
+    }
     on_comm("MPI_Probe", comm, |hold, comm| {
         let (from, tag) = (self::source(comm, source)?, recv_tag(tag)?);
         let Some(from) = from else {
@@ -43,6 +90,16 @@ pub unsafe extern "C" fn MPI_Iprobe(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
+    if !status.is_null()
+        && !flag.is_null()
+        && let Some(found) = short(comm, source, tag, |hold, comm, pattern| {
+            probe::probe_glancing(hold, comm, pattern, false)
+        })
+    {
+        // SAFETY: not NULL: the application's.
+        unsafe { flag.write(1) };
+        return tell(&found, status);
+    }
     on_comm("MPI_Iprobe", comm, |hold, comm| {
         load(flag, "flag")?;
         let (from, tag) = (self::source(comm, source)?, recv_tag(tag)?);
@@ -65,6 +122,16 @@ pub unsafe extern "C" fn MPI_Mprobe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
+    if !status.is_null()
+        && !message.is_null()
+        && let Some((key, found)) = short(comm, source, tag, |hold, comm, pattern| {
+            pt2pt::mprobe_glancing(hold, comm, pattern, true)
+        })
+    {
+        // SAFETY: not NULL: the application's.
+        unsafe { message.write(Object::Request.handle(key)) };
+        return tell(&found, status);
+    }
     on_comm("MPI_Mprobe", comm, |hold, comm| {
         load(message, "message")?;
         let (handle, found) = match self::source(comm, source)? {
@@ -90,6 +157,20 @@ pub unsafe extern "C" fn MPI_Improbe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
+    if !status.is_null()
+        && !flag.is_null()
+        && !message.is_null()
+        && let Some((key, found)) = short(comm, source, tag, |hold, comm, pattern| {
+            pt2pt::mprobe_glancing(hold, comm, pattern, false)
+        })
+    {
+        // SAFETY: not NULL: the application's.
+        unsafe {
+            flag.write(1);
+            message.write(Object::Request.handle(key));
+        }
+        return tell(&found, status);
+    }
     on_comm("MPI_Improbe", comm, |hold, comm| {
         load(message, "message")?;
         load(flag, "flag")?;
@@ -119,6 +200,40 @@ fn matched(hold: &mut Hold, message: MPI_Message, room: Buffer) -> Result<Option
     pt2pt::imrecv(hold, key, room).map(Some)
 }
 
+/// The short way of a receive of a matched message that has come. False, and nothing done, when it cannot go that way or when
+/// anything is wrong: the long way says what.
+#[inline(always)]
+fn receive_short(
+    buf: *mut c_void,
+    count: i64,
+    datatype: MPI_Datatype,
+    message: *mut MPI_Message,
+    status: *mut MPI_Status,
+) -> bool {
+    let Some(world) = current_world() else { return false };
+    let mut hold = world.hold();
+    let state: &mut State = &mut hold;
+    if state.engine.detours & CAREFUL != 0 || count < 0 || buf.is_null() || message.is_null() || status.is_null() {
+        return false;
+    }
+    // SAFETY: not NULL: the application's.
+    let Some(key) = Object::Request.key_of(unsafe { message.read() }) else {
+        return false;
+    };
+    let Some((address, room)) = row(state, buf, count as usize, datatype) else {
+        return false;
+    };
+    // SAFETY: the program owns the memory that it describes.
+    let Some(received) = (unsafe { pt2pt::mrecv_glancing(state, key, (address.cast_mut(), room)) }) else {
+        return false;
+    };
+    timing::count(state, None);
+    // SAFETY: as above.
+    unsafe { message.write(MPI_MESSAGE_NULL) };
+    tell(&received, status);
+    true
+}
+
 /// Receives a matched message. MPI-4.1 §3.8.3.
 #[apply(mpi_function_c!)]
 #[unsafe(no_mangle)]
@@ -129,6 +244,9 @@ pub unsafe extern "C" fn MPI_Mrecv(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
+    if receive_short(buf, count.into(), datatype, message, status) {
+        return MPI_SUCCESS;
+    }
     on_requests("MPI_Mrecv", |hold| {
         let handle = load(message, "message").map_err(plain)?;
         let key = Object::Request.key_of(handle);
@@ -164,10 +282,9 @@ pub unsafe extern "C" fn MPI_Imrecv(
         let room = message_buffer(hold, buf, count, datatype)?;
         let started = matched(hold, load(message, "message")?, room)?;
         store(message, "message", MPI_MESSAGE_NULL)?;
-        let key = match started {
-            Some(key) => key,
-            None => hold.add_request(Request::over(Status::PROC_NULL))?,
-        };
-        store_request(request, key)
+        match started {
+            Some(key) => store_request(request, key),
+            None => store(request, "request", REQUEST_NOBODY),
+        }
     })
 }

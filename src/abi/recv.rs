@@ -7,6 +7,7 @@
 use super::constants::{MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_PROC_NULL, MPI_STATUS_IGNORE, MPI_SUCCESS};
 use super::edge::*;
 use super::pt2pt::*;
+use super::request::REQUEST_NOBODY;
 use super::status::store_status;
 use super::timing;
 use super::types::*;
@@ -15,7 +16,7 @@ use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::pt2pt::engine::CAREFUL;
 use crate::mpi::pt2pt::persistent::{self, Operation};
 use crate::mpi::pt2pt::{self, Pattern};
-use crate::mpi::request::{Request, RequestKey};
+use crate::mpi::request::RequestKey;
 use crate::mpi::status::Status;
 use crate::mpi::world::State;
 use std::ffi::{c_int, c_void};
@@ -75,11 +76,11 @@ fn short(
 }
 
 /// Arguments of a receive in the order of the C functions: address, count, datatype, source, tag.
-type Arguments = (*mut c_void, i64, MPI_Datatype, c_int, c_int);
+pub(super) type Arguments = (*mut c_void, i64, MPI_Datatype, c_int, c_int);
 
 /// Which messages a receive takes, and the room for them; `None` when something is wrong or unusual.
 #[inline(always)]
-fn wanted(
+pub(super) fn wanted(
     state: &State,
     comm: &Comm,
     (buf, count, datatype, source, tag): Arguments,
@@ -95,7 +96,7 @@ fn wanted(
 
 /// Counts a call that has gone the short way, and says what came.
 #[inline(always)]
-fn taken(state: &mut State, call: Option<usize>, received: &Status, status: *mut MPI_Status) {
+pub(super) fn taken(state: &mut State, call: Option<usize>, received: &Status, status: *mut MPI_Status) {
     timing::count(state, call);
     if status != MPI_STATUS_IGNORE {
         // SAFETY: `wanted` has seen that it is not NULL, and it is not the ignore value: the application's status.
@@ -198,7 +199,7 @@ fn start_short(arguments: Arguments, comm: MPI_Comm, request: *mut MPI_Request) 
     let mut hold = world.hold();
     let state: &mut State = &mut hold;
     let Some((comm, _)) = on_short_way(state, CAREFUL, comm, arguments.3) else {
-        return false;
+        return arguments.3 == MPI_PROC_NULL && start_none(state, arguments, comm, request);
     };
     let Some((pattern, (address, room))) = wanted(state, comm, arguments, MPI_STATUS_IGNORE) else {
         return false;
@@ -214,6 +215,17 @@ fn start_short(arguments: Arguments, comm: MPI_Comm, request: *mut MPI_Request) 
     unsafe { *request = Object::Request.handle(key) };
     timing::count(state, None);
     true
+}
+
+/// [`start_short`] for MPI_PROC_NULL.
+#[inline(never)]
+fn start_none(state: &mut State, arguments: Arguments, comm: MPI_Comm, request: *mut MPI_Request) -> bool {
+    let is_right = !request.is_null() && short_none(state, None, comm, arguments, MPI_STATUS_IGNORE);
+    if is_right {
+        // SAFETY: not NULL, hence the application's handle.
+        unsafe { *request = REQUEST_NOBODY };
+    }
+    is_right
 }
 
 /// Nonblocking receive. MPI-4.1 §3.7.2.
@@ -237,7 +249,7 @@ pub unsafe extern "C" fn MPI_Irecv(
         let (buffer, from) = incoming(hold, comm, buf, count, datatype, source, tag)?;
         let key = match from {
             Some(from) => pt2pt::irecv(hold, comm, Plane::PointToPoint, buffer, from, tag)?,
-            None => hold.add_request(Request::over(Status::PROC_NULL))?,
+            None => return store(request, "request", REQUEST_NOBODY),
         };
         store_request(request, key)
     })

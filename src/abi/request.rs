@@ -26,12 +26,15 @@ use std::rc::Rc;
 
 /// The handle of every send that was over when it was started: nothing is left to keep of it.
 pub const REQUEST_SENT: MPI_Request = 0x6c000001;
+/// The handle of every receive from MPI_PROC_NULL.
+pub const REQUEST_NOBODY: MPI_Request = 0x6c000002;
 
 /// What a request argument names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
     Null,
-    Sent,
+    /// What was over when it was started, and how it ended.
+    Over(&'static Status),
     Key(RequestKey),
 }
 
@@ -40,7 +43,7 @@ pub(super) enum Named {
 pub(super) fn named(state: &State, handle: MPI_Request) -> Result<Named> {
     match handle {
         MPI_REQUEST_NULL => Ok(Named::Null),
-        REQUEST_SENT => Ok(Named::Sent),
+        REQUEST_SENT | REQUEST_NOBODY => Ok(Named::of(handle)),
         _ => {
             let key = Object::Request.key(handle)?;
             match Object::Request.alive(handle, state.requests.get(key))? {
@@ -68,7 +71,7 @@ fn matched(handle: MPI_Request) -> Error {
 pub fn key_of(state: &State, handle: MPI_Request) -> Result<RequestKey> {
     match named(state, handle)? {
         Named::Key(key) => Ok(key),
-        Named::Sent => fail!(Request, "the request is complete"),
+        Named::Over(_) => fail!(Request, "the request is complete"),
         Named::Null => fail!(Request, "the request is the null handle"),
     }
 }
@@ -79,15 +82,25 @@ impl Named {
     pub(super) fn of(handle: MPI_Request) -> Named {
         match handle {
             MPI_REQUEST_NULL => Named::Null,
-            REQUEST_SENT => Named::Sent,
+            REQUEST_SENT => Named::Over(&Status::EMPTY),
+            REQUEST_NOBODY => Named::Over(&Status::PROC_NULL),
             _ => Named::Key(handle as u32 & KEY_MASK),
+        }
+    }
+
+    /// How it ended, if no request stands for it.
+    #[inline(always)]
+    pub(super) fn outcome(self) -> &'static Status {
+        match self {
+            Named::Over(status) => status,
+            _ => &Status::EMPTY,
         }
     }
 
     /// Waits until it is over.
     pub(super) fn wait(self, hold: &mut Hold) -> Result<()> {
         match self {
-            Named::Null | Named::Sent => Ok(()),
+            Named::Null | Named::Over(_) => Ok(()),
             Named::Key(key) => hold.wait_over(None, key),
         }
     }
@@ -104,7 +117,7 @@ impl Named {
     pub(super) fn is_active(self, state: &State) -> bool {
         match self {
             Named::Null => false,
-            Named::Sent => true,
+            Named::Over(_) => true,
             Named::Key(key) => !state.is_inactive(key),
         }
     }
@@ -114,7 +127,7 @@ impl Named {
         let Named::Key(key) = self else {
             *handle = MPI_REQUEST_NULL;
             return Ended {
-                status: Status::EMPTY,
+                status: *self.outcome(),
                 error: None,
                 comm: None,
             };
@@ -183,7 +196,7 @@ fn look_at(hold: &mut Hold, named: Named, status: *mut MPI_Status) -> std::resul
 
 fn look(hold: &mut Hold, named: Named) -> (Status, std::result::Result<(), Failed>) {
     let Named::Key(key) = named else {
-        return (Status::EMPTY, Ok(()));
+        return (*named.outcome(), Ok(()));
     };
     let comm = hold.requests.get(key).and_then(|request| request.comm.clone());
     let (status, ended) = request::inspect(hold, key);
@@ -289,7 +302,7 @@ pub unsafe extern "C" fn MPI_Request_free(request: *mut MPI_Request) -> c_int {
         let handle = &mut slice_mut(request, 1, "request")?[0];
         match named(hold, *handle)? {
             Named::Null => fail!(Request, "the request is the null handle"),
-            Named::Sent => {}
+            Named::Over(_) => {}
             Named::Key(key) => request::free(hold, key)?,
         }
         *handle = MPI_REQUEST_NULL;
@@ -303,7 +316,7 @@ pub unsafe extern "C" fn MPI_Request_free(request: *mut MPI_Request) -> c_int {
 pub unsafe extern "C" fn MPI_Cancel(request: *mut MPI_Request) -> c_int {
     on_world("MPI_Cancel", |hold| match named(hold, load(request, "request")?)? {
         Named::Null => fail!(Request, "the request is the null handle"),
-        Named::Sent => Ok(()),
+        Named::Over(_) => Ok(()),
         Named::Key(key) => request::cancel(hold, key),
     })
 }

@@ -23,7 +23,7 @@ use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 /// Arguments of a send in the order of the C functions: address, count, datatype, destination, tag.
-type Arguments = (*const c_void, i64, MPI_Datatype, c_int, c_int);
+pub(super) type Arguments = (*const c_void, i64, MPI_Datatype, c_int, c_int);
 
 /// The shortest way: sends a message that fits into a slot of the ring. `None`, and nothing done, when it cannot go that
 /// way or when anything is wrong or unusual: [`short`] is for that. Makes no call but a last one, so that everything stays

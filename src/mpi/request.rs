@@ -9,7 +9,7 @@ use super::failure::{self, Agreement};
 use super::pt2pt::buffered::{Account, Charge};
 use super::pt2pt::matching::{Envelope, Pattern, Token};
 use super::pt2pt::partitioned;
-use super::pt2pt::persistent::{Operation, Persistent};
+use super::pt2pt::persistent::Persistent;
 use super::pt2pt::unexpected::Stored;
 use super::status::Status;
 use super::world::{Hold, State};
@@ -319,13 +319,13 @@ pub fn inspect(hold: &mut Hold, key: RequestKey) -> (Status, Result<()>) {
     }
 }
 
-/// Shows the status of a plain send or receive that is over without an error to `look`, and frees it; `None` for any
+/// Shows the status of a plain send, receive or collective operation that is over without an error to `look`, and frees it; `None` for any
 /// other request, which stays as it is.
 #[inline(always)]
 pub fn finish_plain<R>(state: &mut State, key: RequestKey, look: impl FnOnce(&Status) -> R) -> Option<R> {
     state.requests.drop_if(key, |request| match request {
         Request {
-            kind: Kind::Send(_) | Kind::Recv(_) | Kind::Over,
+            kind: Kind::Send(_) | Kind::Recv(_) | Kind::Collective | Kind::Over,
             done: Some(status),
             error: None,
             ..
@@ -334,7 +334,7 @@ pub fn finish_plain<R>(state: &mut State, key: RequestKey, look: impl FnOnce(&St
     })
 }
 
-/// As [`finish_plain`], for a persistent send or receive, or what was over when it was started, which becomes inactive.
+/// As [`finish_plain`], for a persistent one, or what was over when it was started, which becomes inactive.
 #[inline]
 pub fn finish_started<R>(state: &mut State, key: RequestKey, look: impl FnOnce(&Status) -> R) -> Option<R> {
     let Some(Kind::Persistent(persistent)) = state.requests.get(key).map(|request| &request.kind) else {
@@ -343,7 +343,6 @@ pub fn finish_started<R>(state: &mut State, key: RequestKey, look: impl FnOnce(&
     let active = persistent.active?;
     let seen = match state.requests.get(active) {
         None => look(&Status::EMPTY),
-        Some(_) if !matches!(persistent.operation, Operation::Send { .. } | Operation::Recv { .. }) => return None,
         Some(_) => finish_plain(state, active, look)?,
     };
     if let Some(Kind::Persistent(persistent)) = state.requests.get_mut(key).map(|request| &mut request.kind) {

@@ -24,7 +24,7 @@ use crate::mpi::op::Op;
 use crate::mpi::pt2pt::{self, Mode};
 use crate::mpi::request::{self, Kind, Request, RequestKey};
 use crate::mpi::status::Status;
-use crate::mpi::world::Hold;
+use crate::mpi::world::{Hold, State};
 use std::mem::MaybeUninit;
 use std::rc::Rc;
 
@@ -69,6 +69,13 @@ impl Schedules {
     /// Whether no operation is under way, those included whose requests are freed.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty()
+    }
+
+    /// The first message that the operation with the request `key` waits for; `None` where it has no schedule.
+    pub fn awaited(&self, state: &State, key: RequestKey) -> Option<RequestKey> {
+        let running = self.running.iter().find(|running| running.request == Some(key))?;
+        let mut keys = running.messages.pending.iter().map(|&(message, _)| message);
+        keys.find(|&message| !state.is_over(message))
     }
 }
 

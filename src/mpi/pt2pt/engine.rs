@@ -251,6 +251,21 @@ impl State {
     /// Copies a whole message into the receive's buffer and completes it.
     #[inline(always)]
     pub(super) fn fill(&mut self, key: RequestKey, envelope: Envelope, data: *const u8, len: usize) {
+        // SAFETY: `fill_by` vouches for both sides.
+        self.fill_by(key, envelope, (data, len), |from, to, len| unsafe {
+            copy::bytes(from, to, len)
+        });
+    }
+
+    /// As [`State::fill`], by this `copy` where the bytes are to lie in a row.
+    #[inline(always)]
+    fn fill_by(
+        &mut self,
+        key: RequestKey,
+        envelope: Envelope,
+        (data, len): (*const u8, usize),
+        copy: impl FnOnce(*const u8, *mut u8, usize),
+    ) {
         if let Some(Request {
             kind: Kind::Recv(receive),
             done,
@@ -260,8 +275,8 @@ impl State {
             && let Layout::Bytes(room) = receive.buffer.layout
             && len <= room
         {
-            // SAFETY: `data` holds `len` bytes, the channel's promise or ours; the program owns the buffer.
-            unsafe { copy::bytes(data, receive.buffer.address, len) };
+            // `data` holds `len` bytes, the channel's promise or ours; the program owns the buffer.
+            copy(data, receive.buffer.address, len);
             *done = Some(Status::received(envelope.source() as i32, envelope.tag(), len));
             return;
         }
@@ -295,6 +310,41 @@ impl State {
                 self.engine.unexpected.push(envelope, Stored::copy(bytes));
             }
         }
+    }
+
+    /// As [`State::message`], for the part of a message that the ring from `from` stands at, which was `waited` for or not; false, and
+    /// nothing done, if it stands at anything else.
+    ///
+    /// # Errors
+    /// A peer that left the protocol.
+    #[inline(never)]
+    pub(super) fn part(&mut self, from: u32, waited: bool) -> Result<bool> {
+        let channel = &mut self.engine.channel;
+        let Some((envelope, part)) = channel.part(from) else {
+            return Ok(false);
+        };
+        channel.expect_by_shuttle(from, &part, waited);
+        let envelope = Envelope(envelope);
+        if !part.is_whole() {
+            return self.portion(from, envelope, &part.into()).map(|()| true);
+        }
+        let (data, len) = (part.at.as_ptr().cast_const(), part.len as usize);
+        let (ahead, posted) = (channel.ahead, self.engine.posted.take(envelope));
+        match posted {
+            // SAFETY: the ring holds the part until it is left; `fill_by` vouches for the other side.
+            Some(key) => self.fill_by(key, envelope, (data, len), |from, to, len| unsafe {
+                ahead.from_peer(from, to, len)
+            }),
+            None => self.message(envelope, data, len),
+        }
+        let channel = &mut self.engine.channel;
+        channel.leave_part(from, &part);
+        // A sender of long messages asks whether the last one has been read.
+        if part.total >= channel.settings().offer_min {
+            channel.settle_up(from);
+        }
+        self.note_arrival(from, posted.is_some())?;
+        Ok(true)
     }
 
     /// The first portion finds the receive, or makes room; the others follow it.

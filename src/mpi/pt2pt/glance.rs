@@ -1,7 +1,7 @@
 //! # Safety
 //! Copies messages out of the rings into the buffers that its callers promise.
 //!
-//! The short way of a blocking receive: a look at the kept messages and at the rings, without a request.
+//! The short ways of blocking receives, waits and probes: a look at the kept messages and at the rings, without the queues.
 #![allow(unsafe_code)]
 
 use super::engine::{Engine, STEP};
@@ -9,10 +9,12 @@ use super::matching::{Envelope, Pattern, Place};
 use super::unexpected::Stored;
 use crate::channel::Glance;
 use crate::mpi::comm::Comm;
-use crate::mpi::request::RequestKey;
+use crate::mpi::error::Result;
+use crate::mpi::request::{Kind, Receive, Request, RequestKey, Stage};
 use crate::mpi::status::Status;
-use crate::mpi::world::State;
+use crate::mpi::world::{Hold, State};
 use crate::sys::{copy, cpu};
+use std::rc::Rc;
 
 impl Engine {
     /// Whether a message with `envelope` is for a posted receive, and not for one that this thread begins now. Blocking
@@ -146,36 +148,101 @@ unsafe fn recv_next(
     Some(Status::received(source, envelope.tag(), len))
 }
 
-/// Looks at the ring from rank `from` of the job alone, as a blocking receive does, until the posted receive `key` of up to
-/// `room` bytes has its message, for as long as whole ones come; whether any has.
+/// The short way of a wait or test for `key`, if that is a receive from one rank, started from a persistent request or not, or waits for
+/// one as a part or for a collective operation: a look at the ring of that rank, and whether anything has come. The request may be over
+/// then or not.
+///
+/// # Errors
+/// What makes progress impossible.
+#[inline(always)]
+pub fn look_for_awaited(hold: &mut Hold, key: RequestKey, looks: Looks) -> Result<bool> {
+    let (engine, channel) = (&hold.engine, &hold.engine.channel);
+    let usual = engine.detours == 0 && engine.events == 0 && !engine.polling;
+    // What waits to be sent, or is copied by both sides, goes on only in the queues.
+    let has_come = usual
+        && channel.is_flushed()
+        && !channel.shares()
+        && channel.meter().is_none()
+        && posted(hold, key, looks).is_some_and(|(key, place, looks)| look_for(hold, key, place, looks));
+    if has_come {
+        hold.moved()?;
+    }
+    Ok(has_come)
+}
+
+/// The receive that `key` is, has started or waits for, the rank of the job that it is posted for, and its room.
+#[inline(always)]
+fn posted(state: &State, key: RequestKey, looks: Looks) -> Option<(RequestKey, (u32, usize), Looks)> {
+    let (mut key, mut looks, mut request) = (key, looks, state.requests.get(key)?);
+    if let Kind::Persistent(persistent) = &request.kind {
+        key = persistent.active?;
+        request = state.requests.get(key)?;
+    }
+    let message = match &request.kind {
+        Kind::Parts(parts) => Some(parts.under_way(state)?),
+        // Where ranks share CPUs, the others of the operation may need this one.
+        Kind::Collective if !state.engine.channel.segment().lacks_cpus() => Some(state.schedules.awaited(state, key)?),
+        _ => None,
+    };
+    if let Some(message) = message {
+        key = message;
+        request = state.requests.get(key)?;
+        looks = match looks {
+            Looks::Once => looks,
+            Looks::Out | Looks::OutForAll => Looks::OutForAll,
+        };
+    }
+    let Kind::Recv(Receive {
+        buffer,
+        stage: Stage::Posted(token),
+    }) = &request.kind
+    else {
+        return None;
+    };
+    let source = state.engine.posted.wanted(*token)?.source()?;
+    let from = request.comm.as_ref()?.peers().world(source);
+    Some((key, (from, buffer.len()), looks))
+}
+
+/// What is next in the ring from `from`; if the program `waits`, what has come into an empty one, with the looks that were left.
+#[inline(always)]
+fn next(engine: &mut Engine, from: u32, room: usize, waits: bool) -> Option<(Glance, Option<u32>)> {
+    match engine.channel.glance(from) {
+        Glance::Nothing if waits => look_out(engine, from, room).map(|(found, looks)| (found, Some(looks))),
+        Glance::Nothing => None,
+        glance => Some((glance, None)),
+    }
+}
+
+/// What looks for a receive's message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looks {
+    /// A test: takes what lies there.
+    Once,
+    /// A wait: looks out for it.
+    Out,
+    /// A wait for several: looks out for it, and takes what lies behind it as long as others are posted.
+    OutForAll,
+}
+
+/// Looks at the ring from rank `from` of the job alone until the posted receive `key` of up to `room` bytes has its message, as
+/// long as whole ones come; whether any has.
 #[inline(never)]
-pub fn wait_glancing(state: &mut State, key: RequestKey, from: u32, room: usize) -> bool {
-    let mut count = 0;
-    let is_over = |state: &State| state.requests.get(key).is_none_or(|request| request.done.is_some());
-    while count < STEP && !is_over(state) {
-        let engine = &mut state.engine;
-        let (mut glance, mut left) = (engine.channel.glance(from), None);
-        if let Glance::Nothing = glance {
-            let Some((found, looks)) = look_out(engine, from, room) else {
+fn look_for(state: &mut State, key: RequestKey, (from, room): (u32, usize), looks: Looks) -> bool {
+    let (mut count, mut waits) = (0, looks != Looks::Once);
+    while count < STEP {
+        if state.requests.get(key).is_none_or(|request| request.done.is_some()) {
+            if looks != Looks::OutForAll || state.engine.posted.is_empty() {
                 break;
-            };
-            (glance, left) = (found, Some(looks));
+            }
+            waits = false;
         }
-        let Glance::Whole {
-            envelope,
-            data,
-            len,
-            outside,
-        } = glance
-        else {
+        let Some((glance, left)) = next(&mut state.engine, from, room, waits) else {
             break;
         };
-        if let Some(left) = left {
-            engine.channel.expect_answer(from, outside);
-            engine.glances.paid(left);
+        if !take_next(state, from, glance, left) {
+            break;
         }
-        state.message(Envelope(envelope), data, len);
-        state.engine.channel.leave(from, outside);
         count += 1;
     }
     count > 0
@@ -199,26 +266,162 @@ pub unsafe fn recv_glancing_any(
         // SAFETY: the caller's promise.
         return unsafe { recv_kept(state, place, (address, room)) };
     }
+    let (at, left) = next_of_any(state, comm, true)?;
+    let from = comm.peers().members[at];
+    // SAFETY: the caller's promise.
+    unsafe { recv_next(state, (from, pattern), (address, room), at as i32, left) }
+}
+
+/// Which of `comm`'s peers has something in its ring: the first behind the last that had. If the program `waits`, until one has, for
+/// as many looks as it is granted; with those that are left then.
+#[inline(always)]
+fn next_of_any(state: &mut State, comm: &Comm, waits: bool) -> Option<(usize, Option<u32>)> {
+    let engine = &mut state.engine;
     let members = &comm.peers().members;
-    let (mut at, mut left) = (state.engine.turn, None);
+    let (mut at, mut left) = (engine.turn, None);
     loop {
         for _ in members {
             at = if at + 1 < members.len() { at + 1 } else { 0 };
-            if !state.engine.channel.has_next(members[at]) {
-                continue;
+            if engine.channel.has_next(members[at]) {
+                engine.turn = at;
+                return Some((at, left));
             }
-            state.engine.turn = at;
-            // SAFETY: the caller's promise.
-            return unsafe { recv_next(state, (members[at], pattern), (address, room), at as i32, left) };
         }
-        let before = left.unwrap_or_else(|| state.engine.glances.granted(|| false));
+        if !waits {
+            return None;
+        }
+        let before = left.unwrap_or_else(|| engine.glances.granted(|| false));
         left = before.checked_sub(members.len() as u32);
         if left.is_none() {
-            state.engine.glances.lost();
+            engine.glances.lost();
             return None;
         }
         std::hint::spin_loop();
     }
+}
+
+/// The short way of a probe on `comm` that finds nothing among the kept messages: the status of the message that is next in the ring
+/// from the source, where it is left; from any source it is kept, for a receive from any is to get this one. `None` when that is none of
+/// `pattern`'s, or none is there; if the program `waits`, none that comes soon.
+#[inline(never)]
+pub fn probe_next(hold: &mut Hold, comm: &Comm, pattern: Pattern, waits: bool) -> Option<Status> {
+    let Some(source) = pattern.source() else {
+        return keep_next(hold, comm, pattern, waits).then(|| hold.look(pattern))?;
+    };
+    let from = comm.peers().world(source);
+    let engine = &mut hold.engine;
+    let (glance, left) = next(engine, from, 0, waits)?;
+    let (envelope, len) = match glance {
+        Glance::Whole { envelope, len, .. } => (envelope, len),
+        _ => match engine.channel.part(from)? {
+            (envelope, part) if part.offset == 0 => (envelope, part.total as usize),
+            _ => return None,
+        },
+    };
+    let envelope = Envelope(envelope);
+    if !pattern.matches(envelope) || engine.is_for_posted(envelope) {
+        return None;
+    }
+    if let Some(left) = left {
+        engine.glances.paid(left);
+    }
+    Some(Status::received(source as i32, envelope.tag(), len))
+}
+
+/// Takes the next message in the ring from the source that `pattern` wants, or of the first that has one; if the program `waits`, that
+/// comes soon. It may be another's than the probe's, which is taken further by it. False, and nothing done, if there is none, or neither
+/// it nor a part of it is there.
+#[inline(always)]
+fn keep_next(hold: &mut Hold, comm: &Comm, pattern: Pattern, waits: bool) -> bool {
+    let known = pattern.source().map(|source| comm.peers().world(source));
+    let found = match known {
+        Some(from) => next(&mut hold.engine, from, 0, waits).map(|(_, left)| (from, left)),
+        None => next_of_any(hold, comm, waits).map(|(at, left)| (comm.peers().members[at], left)),
+    };
+    let Some((from, left)) = found else { return false };
+    let glance = hold.engine.channel.glance(from);
+    let is_taken = take_next(hold, from, glance, left);
+    if is_taken && let Err(error) = hold.moved() {
+        // The next step says so.
+        hold.trouble = Some(error);
+    }
+    is_taken
+}
+
+/// Takes the message in the ring from `from` that `glance` shows, or a part of it, to where it is wanted or kept; it has been waited for
+/// with `left` looks left, or not waited for. False, and nothing done, if it lies elsewhere.
+#[inline(always)]
+fn take_next(state: &mut State, from: u32, glance: Glance, left: Option<u32>) -> bool {
+    match glance {
+        Glance::Whole {
+            envelope,
+            data,
+            len,
+            outside,
+        } => {
+            if left.is_some() {
+                state.engine.channel.expect_answer(from, outside);
+            }
+            state.message(Envelope(envelope), data, len);
+            state.engine.channel.leave(from, outside);
+        }
+        // What is wrong with the ring to the sender, if anything, the next step finds as well.
+        Glance::Part if matches!(state.part(from, left.is_some()), Ok(true)) => {}
+        _ => return false,
+    }
+    if let Some(left) = left {
+        state.engine.glances.paid(left);
+    }
+    true
+}
+
+/// The short way of a probe that takes what it finds out of matching: the first message that `pattern` wants, of the kept ones and the
+/// one that [`keep_next`] takes. `None` for anything else.
+#[inline(never)]
+pub fn mprobe_glancing(
+    hold: &mut Hold,
+    comm: &Rc<Comm>,
+    pattern: Pattern,
+    waits: bool,
+) -> Option<(RequestKey, Status)> {
+    if hold.engine.unexpected.is_empty() || hold.engine.unexpected.find(pattern).is_none() {
+        keep_next(hold, comm, pattern, waits).then_some(())?;
+    }
+    take_kept(hold, comm, pattern)
+}
+
+/// Takes the first kept message that `pattern` wants out of matching, if it is here whole.
+#[inline(always)]
+fn take_kept(state: &mut State, comm: &Rc<Comm>, pattern: Pattern) -> Option<(RequestKey, Status)> {
+    let unexpected = &mut state.engine.unexpected;
+    let place = unexpected.find(pattern)?;
+    let (envelope, stored) = unexpected.at(&place)?;
+    let len = stored.whole()?.len();
+    let key = state.requests.insert_with(|| {
+        let kind = match unexpected.remove(place) {
+            Some((envelope, stored)) => Kind::Matched(envelope, stored),
+            None => Kind::Over,
+        };
+        Request::new(kind, Some(comm.clone()))
+    })?;
+    Some((key, Status::received(envelope.source() as i32, envelope.tag(), len)))
+}
+
+/// The short way of a receive of the matched message `key`: `None`, and nothing done, when it is too long, or not here whole.
+///
+/// # Safety
+/// As [`recv_glancing`].
+#[inline(never)]
+pub unsafe fn mrecv_glancing(state: &mut State, key: RequestKey, (address, room): (*mut u8, usize)) -> Option<Status> {
+    state.requests.drop_if(key, |request| {
+        let Kind::Matched(envelope, stored) = &request.kind else {
+            return None;
+        };
+        let bytes = stored.whole().filter(|bytes| bytes.len() <= room)?;
+        // SAFETY: the caller's promise.
+        unsafe { copy::bytes(bytes.as_ptr(), address, bytes.len()) };
+        Some(Status::received(envelope.source() as i32, envelope.tag(), bytes.len()))
+    })
 }
 
 /// As [`recv_glancing`], for the message that is kept at `place`; `None` when it is too long, or not here whole.

@@ -37,7 +37,7 @@ use crate::fail;
 use crate::mpi::error::fault;
 use crate::sys::cpu;
 use buffered::Charge;
-pub use glance::{recv_glancing, recv_glancing_any};
+pub use glance::{Looks, look_for_awaited, mprobe_glancing, mrecv_glancing, recv_glancing, recv_glancing_any};
 pub use matching::{Envelope, Pattern};
 use std::rc::Rc;
 

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::partitioned::{self, Incoming, Outgoing};
-use super::{Mode, address, glance, ibsend, irecv, isend, send_row};
+use super::{Mode, address, ibsend, irecv, isend, send_row};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll::call::Kept;
@@ -143,41 +143,6 @@ pub fn start(hold: &mut Hold, key: RequestKey) -> Result<()> {
     }) = hold.requests.get_mut(key)
     {
         persistent.active = Some(active);
-    }
-    Ok(())
-}
-
-/// The short way of a wait for a receive that has been started: a look at the ring of its sender. It may be over then or not.
-///
-/// # Errors
-/// What makes progress impossible.
-pub fn wait_glancing(hold: &mut Hold, key: RequestKey) -> Result<()> {
-    let Some(Kind::Persistent(persistent)) = hold.requests.get(key).map(|request| &request.kind) else {
-        return Ok(());
-    };
-    let (
-        Operation::Recv {
-            comm, buffer, source, ..
-        },
-        Some(active),
-    ) = (&persistent.operation, persistent.active)
-    else {
-        return Ok(());
-    };
-    let (source, room) = (u32::try_from(*source), buffer.len());
-    let (engine, channel) = (&hold.engine, &hold.engine.channel);
-    let usual = engine.detours == 0 && engine.events == 0 && !engine.polling;
-    // What waits to be sent, or is copied by both sides, goes on only in the queues.
-    if usual
-        && channel.is_flushed()
-        && !channel.shares()
-        && channel.meter().is_none()
-        && let Ok(source) = source
-    {
-        let from = comm.peers().world(source);
-        if glance::wait_glancing(hold, active, from, room) {
-            return hold.moved();
-        }
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Probing: what has come, without receiving it (MPI-4.1 §3.8).
 
+use super::glance;
 use super::matching::{Envelope, Pattern};
 use super::types::Which;
 use super::unexpected::Stored;
@@ -27,6 +28,16 @@ pub fn iprobe(hold: &mut Hold, comm: &Comm, source: i32, tag: i32) -> Result<Opt
     }
     hold.in_vain(moved || found.is_some());
     Ok(found)
+}
+
+/// The short way of [`iprobe`], and of [`probe`] if the program `waits`: a look at the kept messages, and at the source's ring.
+#[inline(always)]
+pub fn probe_glancing(hold: &mut Hold, comm: &Comm, pattern: Pattern, waits: bool) -> Option<Status> {
+    let kept = match hold.engine.unexpected.is_empty() {
+        true => None,
+        false => hold.look(pattern),
+    };
+    kept.or_else(|| glance::probe_next(hold, comm, pattern, waits))
 }
 
 /// Waits for a message.
@@ -118,7 +129,7 @@ pub(super) fn first(comm: &Comm, source: i32) -> Option<u32> {
 
 impl State {
     /// The first kept message that matches; offers withdrawn since are dropped.
-    fn look(&mut self, pattern: Pattern) -> Option<Status> {
+    pub(super) fn look(&mut self, pattern: Pattern) -> Option<Status> {
         loop {
             let (envelope, stored) = self.engine.unexpected.peek(pattern)?;
             let len = stored.len();

@@ -114,7 +114,7 @@ fn a_look_for_a_started_receive_lets_all_that_comes_before_go_where_it_belongs()
             } else {
                 persistent::start(&mut hold, started).unwrap();
                 while !hold.is_over(started) {
-                    persistent::wait_glancing(&mut hold, started).unwrap();
+                    look_for_awaited(&mut hold, started, Looks::Out).unwrap();
                 }
                 assert!(
                     hold.is_over(barrier),

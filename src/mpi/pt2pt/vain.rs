@@ -34,7 +34,7 @@ impl Vain {
 
     /// Something has come: at once behind giving way, by that.
     #[inline]
-    fn found(&mut self) {
+    pub fn found(&mut self) {
         if self.hopes && self.row == 0 {
             self.most = (self.most / 2).max(FEW.min(self.limit));
         }

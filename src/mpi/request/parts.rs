@@ -86,6 +86,14 @@ impl Parts {
         first + more == self.list.len()
     }
 
+    /// The first part that is under way.
+    pub fn under_way(&self, state: &State) -> Option<RequestKey> {
+        match self.are_over(state) {
+            true => None,
+            false => self.list[self.over.get()].key(),
+        }
+    }
+
     /// Their status so far.
     pub(super) fn seen(&self, state: &State) -> Status {
         let first = || self.list.first().and_then(|part| part.key());

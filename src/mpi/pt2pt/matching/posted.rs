@@ -120,6 +120,17 @@ impl<T: Copy> Posted<T> {
         self.wants(envelope) && (self.is_long || self.short.iter().any(wanted))
     }
 
+    /// What the receive wants; `None` in a long queue, and where it stands no more.
+    #[inline]
+    pub fn wanted(&self, token: Token) -> Option<Pattern> {
+        let first = self.short.front().filter(|_| !self.is_long)?;
+        if first.order == token.order {
+            return Some(first.pattern);
+        }
+        let found = self.short.binary_search_by_key(&token.order, |receive| receive.order);
+        found.ok().map(|at| self.short[at].pattern)
+    }
+
     /// Takes the receive out; false if it has been taken already. Cost: O(1), amortized.
     pub fn cancel(&mut self, token: Token) -> bool {
         if !self.is_long {
