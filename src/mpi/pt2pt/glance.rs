@@ -165,6 +165,9 @@ pub fn look_for_awaited(hold: &mut Hold, key: RequestKey, looks: Looks) -> Resul
         && channel.meter().is_none()
         && posted(hold, key, looks).is_some_and(|(key, place, looks)| look_for(hold, key, place, looks));
     if has_come {
+        if looks == Looks::Once {
+            hold.engine.vain.found();
+        }
         hold.moved()?;
     }
     Ok(has_come)

@@ -82,6 +82,9 @@ impl Hold<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mpi::buffer::Buffer;
+    use crate::mpi::comm::Plane;
+    use crate::mpi::pt2pt::{Looks, Mode, irecv, isend, look_for_awaited};
     use crate::mpi::world::{State, World};
     use crate::shm::segment::Segment;
     use crate::sys::cvar::Settings;
@@ -144,6 +147,19 @@ mod tests {
             hold.in_vain(true);
             assert_eq!(tests(&mut hold), most);
         }
+    }
+
+    #[test]
+    fn a_test_that_finds_its_message_in_the_ring_is_not_in_vain() {
+        let world = crowded("100");
+        let mut hold = world.hold();
+        let (comm, mut word) = (hold.world.clone(), 0u64);
+        let word = Buffer::bytes((&raw mut word).cast(), 8);
+        let receive = irecv(&mut hold, &comm, Plane::PointToPoint, word.clone(), 0, 1).unwrap();
+        (1..FEW).for_each(|_| hold.in_vain(false));
+        isend(&mut hold, &comm, Plane::PointToPoint, word, 0, 1, Mode::Standard).unwrap();
+        assert!(look_for_awaited(&mut hold, receive, Looks::Once).unwrap());
+        assert_eq!(tests(&mut hold), FEW);
     }
 
     #[test]
