@@ -165,9 +165,6 @@ pub fn look_for_awaited(hold: &mut Hold, key: RequestKey, looks: Looks) -> Resul
         && channel.meter().is_none()
         && posted(hold, key, looks).is_some_and(|(key, place, looks)| look_for(hold, key, place, looks));
     if has_come {
-        if looks == Looks::Once {
-            hold.engine.vain.found();
-        }
         hold.moved()?;
     }
     Ok(has_come)
@@ -247,6 +244,11 @@ fn look_for(state: &mut State, key: RequestKey, (from, room): (u32, usize), look
             break;
         }
         count += 1;
+    }
+    if count > 0 && looks == Looks::Once {
+        // Whoever tests again gives way sooner or later, and goes to another CPU than this rank's perhaps.
+        state.engine.vain.found();
+        state.engine.channel.noticed(from);
     }
     count > 0
 }
@@ -328,6 +330,7 @@ pub fn probe_next(hold: &mut Hold, comm: &Comm, pattern: Pattern, waits: bool) -
     if let Some(left) = left {
         engine.glances.paid(left);
     }
+    engine.channel.noticed(from);
     Some(Status::received(source as i32, envelope.tag(), len))
 }
 
@@ -342,6 +345,7 @@ fn keep_next(hold: &mut Hold, comm: &Comm, pattern: Pattern, waits: bool) -> boo
         None => next_of_any(hold, comm, waits).map(|(at, left)| (comm.peers().members[at], left)),
     };
     let Some((from, left)) = found else { return false };
+    hold.engine.channel.noticed(from);
     let glance = hold.engine.channel.glance(from);
     let is_taken = take_next(hold, from, glance, left);
     if is_taken && let Err(error) = hold.moved() {

@@ -160,6 +160,7 @@ mod tests {
         isend(&mut hold, &comm, Plane::PointToPoint, word, 0, 1, Mode::Standard).unwrap();
         assert!(look_for_awaited(&mut hold, receive, Looks::Once).unwrap());
         assert_eq!(tests(&mut hold), FEW);
+        assert_eq!(hold.engine.channel.heard(), Some(0));
     }
 
     #[test]
