@@ -237,7 +237,7 @@ impl<B: Bytes> Channel<B> {
         &self.segment
     }
 
-    /// The rank that was heard of last since this was asked last; messages taken at a glance do not count.
+    /// The rank that was heard of last since this was asked last; messages that a receive or wait takes at a glance do not count.
     pub fn heard(&mut self) -> Option<u32> {
         self.heard_before = self.heard.or(self.heard_before);
         self.heard.take()

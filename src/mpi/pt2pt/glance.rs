@@ -226,7 +226,7 @@ pub enum Looks {
 }
 
 /// Looks at the ring from rank `from` of the job alone until the posted receive `key` of up to `room` bytes has its message, as
-/// long as whole ones come; whether any has.
+/// long as messages or parts of them come; whether any has.
 #[inline(never)]
 fn look_for(state: &mut State, key: RequestKey, (from, room): (u32, usize), looks: Looks) -> bool {
     let (mut count, mut waits) = (0, looks != Looks::Once);
@@ -246,7 +246,7 @@ fn look_for(state: &mut State, key: RequestKey, (from, room): (u32, usize), look
         count += 1;
     }
     if count > 0 && looks == Looks::Once {
-        // Whoever tests again gives way sooner or later, and goes to another CPU than this rank's perhaps.
+        // Who tests again and again gives way now and then, by what its tests have found and whom it has heard of.
         state.engine.vain.found();
         state.engine.channel.noticed(from);
     }
@@ -394,12 +394,13 @@ pub fn mprobe_glancing(
     if hold.engine.unexpected.is_empty() || hold.engine.unexpected.find(pattern).is_none() {
         keep_next(hold, comm, pattern, waits).then_some(())?;
     }
-    take_kept(hold, comm, pattern)
+    match_kept(hold, comm, pattern)
 }
 
-/// Takes the first kept message that `pattern` wants out of matching, if it is here whole.
+/// Takes the first kept message that `pattern` wants out of matching, if it is here whole: then there is nothing to claim and no note,
+/// which [`super::probe::take_kept`] sees to.
 #[inline(always)]
-fn take_kept(state: &mut State, comm: &Rc<Comm>, pattern: Pattern) -> Option<(RequestKey, Status)> {
+fn match_kept(state: &mut State, comm: &Rc<Comm>, pattern: Pattern) -> Option<(RequestKey, Status)> {
     let unexpected = &mut state.engine.unexpected;
     let place = unexpected.find(pattern)?;
     let (envelope, stored) = unexpected.at(&place)?;
