@@ -100,7 +100,7 @@ impl<B: Bytes> Channel<B> {
     /// As [`Channel::push_row`].
     #[inline(never)]
     pub unsafe fn push_parts(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
-        match len > self.row_max || self.learns(len) {
+        match len > self.row_max || self.learns(len) && !self.ways[to as usize].goes_on(len) {
             true => Ok(false),
             // SAFETY: the caller's promise.
             false => unsafe { self.push_long(to, envelope, data, len) },

@@ -165,6 +165,7 @@ impl<B: Bytes> Channel<B> {
             open: 1 | (pull as u8) << Way::Pull as u8 | (join as u8) << Way::Join as u8,
             guess,
             one_copy: if at_home { 0.0 } else { pace.kernel },
+            call: if at_home { 0.0 } else { pace.call / len as f32 },
             two_copies: pace.own,
             grows,
         };
@@ -269,7 +270,13 @@ mod tests {
         let ways = |low: &mut Channel<Plain>, len| -> Vec<Way> {
             (0..100).map(|_| low.way(1, len, Some(at), 32_768)).collect()
         };
-        let pace = |kernel| Some(Pace { kernel, own: 0.03 });
+        let pace = |kernel| {
+            Some(Pace {
+                kernel,
+                own: 0.03,
+                ..Pace::default()
+            })
+        };
         low.pace = pace(0.1);
         assert!(ways(&mut low, 500_000).iter().all(|&way| way == Way::Cells) && !low.tries(1, 500_000));
         assert!(ways(&mut low, 1 << 20).iter().any(|&way| way != Way::Cells));
@@ -297,6 +304,7 @@ mod tests {
         low.pace = Some(Pace {
             kernel: f32::INFINITY,
             own: 0.03,
+            ..Pace::default()
         });
         let mut learns = |past: bool, cpu| {
             low.out[1].stores = if past { Stores::past() } else { Stores::plain() };
@@ -383,6 +391,7 @@ mod tests {
         low.pace = Some(Pace {
             kernel: f32::INFINITY,
             own: 1.0,
+            ..Pace::default()
         });
         assert_eq!(low.plan(1, &message), None, "others go through the ring");
         low.ways[1].settle_on(least - 1, Way::Pull);

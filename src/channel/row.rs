@@ -104,7 +104,8 @@ impl<B: Bytes> Channel<B> {
         }
     }
 
-    /// As [`Channel::push_row`] with a message of at least `NEARMPI_SHUTTLE_MIN` bytes, in one part and by shuttle.
+    /// As [`Channel::push_row`] with a message of at least `NEARMPI_SHUTTLE_MIN` bytes, by shuttle: in parts if it is long enough, for
+    /// what goes by shuttle is no window's, and somebody waits for it.
     ///
     /// # Safety
     /// As [`Channel::push_row`].
@@ -112,6 +113,10 @@ impl<B: Bytes> Channel<B> {
     unsafe fn push_by_shuttle(&mut self, to: u32, envelope: u64, data: *const u8, len: usize) -> Result<bool, Fault> {
         if !self.out[to as usize].messages.is_empty() {
             return Ok(false);
+        }
+        if self.overlaps(len) {
+            // SAFETY: the caller's promise.
+            return Ok(self.goes_by_shuttle(to, len, true) && unsafe { self.push_long(to, envelope, data, len) }?);
         }
         let Some((number, room)) = self.shuttle_for(to, len, len as u32)? else {
             return Ok(false);
@@ -195,6 +200,7 @@ mod tests {
         low.pace = Some(Pace {
             kernel: f32::INFINITY,
             own: 1.0,
+            ..Pace::default()
         });
         // SAFETY: the message has so many bytes.
         let push = |low: &mut Channel<Plain>| unsafe { low.push_row(1, 5, message.0, len) }.unwrap();
@@ -206,7 +212,11 @@ mod tests {
             low.plan(1, &message);
         }
         assert!(push(&mut low), "it has sent none for long");
-        low.pace = Some(Pace { kernel: 1.0, own: 1.0 });
+        low.pace = Some(Pace {
+            kernel: 1.0,
+            own: 1.0,
+            ..Pace::default()
+        });
         assert!(!push(&mut low), "the kernel copies quickly");
     }
 }

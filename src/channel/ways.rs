@@ -25,8 +25,13 @@
 //! old way, take as long as before. So the lower rank learns, and the higher one sends as the lower one does, which it sees
 //! from what comes. A trial's first window, in which the other one has not followed yet, is not counted.
 
+mod choice;
+
+pub(super) use choice::Choice;
+
 use super::packet::Way;
 use crate::shm::pool::Name;
+use choice::{bit, least_by_cells};
 
 /// Messages by value are over when of so many bytes the receiver has read all but one.
 const FEW: u64 = 4;
@@ -65,21 +70,6 @@ const BETTER: f32 = 0.93;
 const PERIOD: (u32, u32) = (64, 1024);
 
 const WAYS: [Way; 3] = [Way::Cells, Way::Pull, Way::Join];
-
-/// Which ways there are for a length, and which one without experience.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Choice {
-    /// One bit for each.
-    pub open: u8,
-    /// The best guess.
-    pub guess: Way,
-    /// Nanoseconds that one copy of a byte takes at least; 0: not known.
-    pub one_copy: f32,
-    /// ... and two copies by two ranks at a time.
-    pub two_copies: f32,
-    /// The ring becomes a long one once it has been full: what a few messages cost by value before says nothing.
-    pub grows: bool,
-}
 
 /// What has been learnt for one destination.
 #[derive(Default)]
@@ -324,16 +314,27 @@ impl Ways {
         }
     }
 
-    /// Whether one more message of `len` bytes goes through cells, as has been settled, without a further question; it is counted then.
-    /// Every eighth is asked about, and all where messages come from there as well.
+    /// Whether one more message of `len` bytes goes through cells, as has been settled, or as those that come from there do, without a
+    /// further question; it is counted then. Every eighth is asked about, or the next one that goes when something has come.
     #[inline]
     pub fn goes_on(&mut self, len: usize) -> bool {
+        let follows = self.follows;
         let Some(class) = self.classes.get_mut(class_of(len)) else {
             return false;
         };
+        let theirs = class.theirs.filter(|_| class.alone < ALONE);
+        if let (true, Some(way)) = (follows, theirs) {
+            let goes_on = way == Way::Cells;
+            class.alone += goes_on as u32;
+            class.followed |= goes_on;
+            return goes_on;
+        }
         let is_settled = class.way == Way::Cells && matches!(class.phase, Phase::Settled { .. }) && !class.cold;
-        let is_alone = class.theirs.is_none() || class.alone > ALONE;
-        let goes_on = is_settled && is_alone && !class.followed && class.count % EPOCH != 0;
+        let is_asked = match theirs {
+            Some(_) => class.alone == 0 && class.count >= EPOCH,
+            None => class.count % EPOCH == 0,
+        };
+        let goes_on = is_settled && !class.followed && !is_asked;
         if goes_on {
             class.count += 1;
             class.bytes += len as u64;
@@ -394,32 +395,6 @@ impl Ways {
             }
         }
     }
-}
-
-impl Choice {
-    /// Whether there is this one.
-    pub(super) fn has(self, way: Way) -> bool {
-        self.open & bit(way) != 0
-    }
-
-    /// What `way` costs a byte at least; `both`: of two ranks that send to each other.
-    fn least(self, way: Way, both: bool) -> f32 {
-        match way {
-            Way::Cells => least_by_cells(self.two_copies, both),
-            Way::Pull => self.one_copy,
-            // Where both send, each has a message of its own to copy.
-            Way::Join => self.one_copy / 2.0 * (1 + both as u8) as f32,
-        }
-    }
-}
-
-/// What a byte costs at least that two ranks copy twice; if `both` send, each of them copies that of both.
-fn least_by_cells(two_copies: f32, both: bool) -> f32 {
-    two_copies * (1 + both as u8) as f32
-}
-
-fn bit(way: Way) -> u8 {
-    1 << way as u8
 }
 
 impl Class {
@@ -523,7 +498,7 @@ impl Class {
                 // What can't be better is not tried, so the one in use goes first in each round, and then what may be the best.
                 let used = self.cost[incumbent as usize];
                 for &other in WAYS.iter().filter(|&&other| other != incumbent) {
-                    if cost[other as usize] > best && choice.least(other, both) > BETTER * best {
+                    if cost[other as usize] > best && choice.least(other, both, heavy) > BETTER * best {
                         alive &= !bit(other);
                     }
                 }
@@ -534,7 +509,7 @@ impl Class {
                 match rest.find(|&other| alive & bit(other) != 0) {
                     Some(next) => {
                         self.way = next;
-                        let least = choice.least(next, both);
+                        let least = choice.least(next, both, heavy);
                         let doubtful = match next {
                             Way::Cells => !choice.grows,
                             _ => least == 0.0 || least > PROMISING * used,
@@ -594,5 +569,7 @@ impl Class {
     }
 }
 
+#[cfg(test)]
+mod asked_tests;
 #[cfg(test)]
 mod tests;

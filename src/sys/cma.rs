@@ -88,7 +88,7 @@ pub enum Direction {
 /// Bytes of a copy whose time is taken, how many of them, how much less a byte of a long one takes the kernel, and how much more one
 /// takes at least that another CPU has written (1.4 to 2.2 times as much on Zen 3).
 const SAMPLE: usize = 32 << 10;
-const SAMPLES: u32 = 8;
+const SAMPLES: u32 = 5;
 const LONGER: f32 = 0.7;
 const FARTHER: f32 = 1.3;
 /// How much more than a process's own a quick kernel's copy takes at most, of that many bytes 4.5 times: Emerald Rapids 2.8 to 3.6,
@@ -228,6 +228,8 @@ unsafe fn aside(pid: i32, direction: Direction, local: *mut u8, remote: u64, len
 pub struct Pace {
     /// One by the kernel, out of and into near caches; infinite where it copies nothing.
     pub kernel: f32,
+    /// ... and of each call of the kernel.
+    pub call: f32,
     /// One by a process itself, of what another CPU has written: the kernel may take several times as long.
     pub own: f32,
 }
@@ -267,8 +269,10 @@ pub fn pace() -> Pace {
         std::hint::black_box(to);
         Ok(())
     };
+    let kernel = least(by_kernel);
     Pace {
-        kernel: least(by_kernel) * LONGER,
+        kernel: kernel * LONGER,
+        call: kernel * (1.0 - LONGER) * SAMPLE as f32,
         own: least(by_itself) * FARTHER,
     }
 }

@@ -2,10 +2,11 @@
 
 use super::*;
 
-const ALL: Choice = Choice {
+pub(super) const ALL: Choice = Choice {
     open: 0b111,
     guess: Way::Cells,
     one_copy: 0.0,
+    call: 0.0,
     two_copies: 0.0,
     grows: false,
 };
@@ -493,6 +494,7 @@ fn cells_are_tried_where_the_kernel_copies_more_slowly_than_two_ranks_do() {
         open: 0b101,
         guess: Way::Join,
         one_copy: 0.1,
+        call: 0.0,
         two_copies: 0.03,
         grows: false,
     };
@@ -535,6 +537,7 @@ fn what_nothing_was_compared_with_costs_what_it_took_afterwards() {
         open: 1 << Way::Join as u8,
         guess: Way::Join,
         one_copy: 0.04,
+        call: 0.0,
         two_copies: 0.04,
         grows: false,
     };
@@ -569,27 +572,4 @@ fn what_has_become_cheaper_is_tried_from_the_way_in_use_on() {
     assert_eq!(ways.settled(len), Some(Way::Cells));
     ways.retry(1 << 14);
     assert_eq!(ways.settled(1 << 14), None, "nothing of that length was sent");
-}
-
-#[test]
-fn what_goes_through_cells_is_asked_about_only_now_and_then() {
-    let len = 20_000;
-    let mut ways = Ways::between(0, 1);
-    let asked = |ways: &mut Ways| (0..64).filter(|_| !ways.goes_on(len)).count();
-    assert_eq!(asked(&mut ways), 64, "nothing is known");
-    ways.settle_on(len, Way::Pull);
-    assert_eq!(asked(&mut ways), 64);
-    ways.settle_on(len, Way::Cells);
-    let class = class_of(len);
-    let mut asked_about = 0;
-    for _ in 0..64 {
-        if !ways.goes_on(len) {
-            asked_about += 1;
-            ways.classes[class].count += 1;
-        }
-    }
-    assert_eq!((asked_about, ways.classes[class].count), (8, 64));
-    assert_eq!(ways.classes[class].bytes, 56 * len as u64);
-    ways.came(len, Way::Cells);
-    assert_eq!(asked(&mut ways), 64, "the other one sends as well");
 }

@@ -5,22 +5,20 @@
 #![allow(unsafe_code)]
 
 use super::buffered::Account;
-use super::matching::{Envelope, Pattern, Posted, Unexpected};
+use super::matching::{Envelope, Posted, Unexpected};
+use super::portions::Stream;
 use super::types::{Notes, is_note};
-use super::unexpected::{Arriving, Stored};
+use super::unexpected::Stored;
 use super::vain::Vain;
-use crate::channel::packet::Portion;
 use crate::channel::wait::Glances;
-use crate::channel::{Arrival, Bytes, Channel, Fault, Glance};
+use crate::channel::{Arrival, Bytes, Channel, Glance};
 use crate::mpi::buffer::{Buffer, Layout};
 use crate::mpi::error::{Error, Result, fault};
-use crate::mpi::request::{Coming, Kind, Receive, Request, RequestKey, Stage};
+use crate::mpi::request::{Kind, Receive, Request, RequestKey};
 use crate::mpi::sleep::Awaited;
 use crate::mpi::status::Status;
 use crate::mpi::world::{Hold, State};
 use crate::sys::copy;
-use std::cell::RefCell;
-use std::rc::Rc;
 
 /// Arrivals dealt with in one step, so that a flood does not keep a waiting call from returning.
 pub(super) const STEP: usize = 32;
@@ -37,7 +35,7 @@ pub struct Engine {
     /// Messages without a receive.
     pub unexpected: Unexpected<Stored>,
     /// By sender: the message by value of which portions are still to come.
-    streams: Vec<Option<Stream>>,
+    pub(super) streams: Vec<Option<Stream>>,
     /// By rank of the job: whether it is dead, as far as this rank has dealt with it.
     dead: Vec<bool>,
     /// The process's buffer for buffered sends.
@@ -68,14 +66,6 @@ pub struct Engine {
     pub glances: Glances,
     /// The member behind whom a receive from any source looks first.
     pub turn: usize,
-}
-
-/// Where the portions of a message go.
-enum Stream {
-    /// Into the buffer of a receive.
-    Request(RequestKey),
-    /// Into memory of ours.
-    Kept(Rc<RefCell<Arriving>>),
 }
 
 impl Engine {
@@ -259,7 +249,7 @@ impl State {
 
     /// As [`State::fill`], by this `copy` where the bytes are to lie in a row.
     #[inline(always)]
-    fn fill_by(
+    pub(super) fn fill_by(
         &mut self,
         key: RequestKey,
         envelope: Envelope,
@@ -311,235 +301,13 @@ impl State {
             }
         }
     }
-
-    /// As [`State::message`], for the part of a message that the ring from `from` stands at, which was `waited` for or not; false, and
-    /// nothing done, if it stands at anything else.
-    ///
-    /// # Errors
-    /// A peer that left the protocol.
-    #[inline(never)]
-    pub(super) fn part(&mut self, from: u32, waited: bool) -> Result<bool> {
-        let channel = &mut self.engine.channel;
-        let Some((envelope, part)) = channel.part(from) else {
-            return Ok(false);
-        };
-        channel.expect_by_shuttle(from, &part, waited);
-        let envelope = Envelope(envelope);
-        if !part.is_whole() {
-            return self.portion(from, envelope, &part.into()).map(|()| true);
-        }
-        let (data, len) = (part.at.as_ptr().cast_const(), part.len as usize);
-        let (ahead, posted) = (channel.ahead, self.engine.posted.take(envelope));
-        match posted {
-            // SAFETY: the ring holds the part until it is left; `fill_by` vouches for the other side.
-            Some(key) => self.fill_by(key, envelope, (data, len), |from, to, len| unsafe {
-                ahead.from_peer(from, to, len)
-            }),
-            None => self.message(envelope, data, len),
-        }
-        let channel = &mut self.engine.channel;
-        channel.leave_part(from, &part);
-        // A sender of long messages asks whether the last one has been read.
-        if part.total >= channel.settings().offer_min {
-            channel.settle_up(from);
-        }
-        self.note_arrival(from, posted.is_some())?;
-        Ok(true)
-    }
-
-    /// The first portion finds the receive, or makes room; the others follow it.
-    fn portion(&mut self, from: u32, envelope: Envelope, portion: &Portion) -> Result<()> {
-        let total = portion.total as usize;
-        if portion.offset == 0 {
-            let posted = self.engine.posted.take(envelope);
-            self.note_arrival(from, posted.is_some())?;
-            let stream = match posted {
-                Some(key) => {
-                    self.take_note(key, envelope);
-                    if let Some(receive) = self.receive(key) {
-                        receive.stage = Stage::Coming(Coming {
-                            from,
-                            envelope,
-                            len: total,
-                            wanted: total.min(receive.buffer.len()),
-                        });
-                    }
-                    Stream::Request(key)
-                }
-                None => {
-                    let bytes = Vec::with_capacity(total);
-                    let arriving = Rc::new(RefCell::new(Arriving {
-                        total,
-                        bytes,
-                        claimed: None,
-                        is_lost: false,
-                    }));
-                    self.engine
-                        .unexpected
-                        .push(envelope, Stored::Arriving(arriving.clone()));
-                    Stream::Kept(arriving)
-                }
-            };
-            self.engine.streams[from as usize] = Some(stream);
-        }
-        let last = portion.offset + u64::from(portion.len) == portion.total;
-        match self.engine.streams[from as usize].take() {
-            Some(Stream::Request(key)) => {
-                self.land(from, key, portion)?;
-                if !last {
-                    self.engine.streams[from as usize] = Some(Stream::Request(key));
-                }
-            }
-            Some(Stream::Kept(arriving)) => {
-                self.keep(from, envelope, &arriving, portion)?;
-                if !last {
-                    self.engine.streams[from as usize] = Some(Stream::Kept(arriving));
-                }
-            }
-            None => return Err(fault(Fault { from })),
-        }
-        Ok(())
-    }
-
-    /// Copies the message that begins with the part which the ring from `from` stands at, part by part as they come, if it
-    /// is wanted; its envelope and length. `None` when it is not, or when the next part is long in coming: then it is a
-    /// message that arrives unexpected.
-    ///
-    /// # Safety
-    /// `address` has room for `room` bytes.
-    #[inline(never)]
-    pub unsafe fn gather(
-        &mut self,
-        from: u32,
-        pattern: Pattern,
-        (address, room): (*mut u8, usize),
-        waited: bool,
-    ) -> Option<(Envelope, usize)> {
-        let (envelope, mut part) = self.engine.channel.part(from)?;
-        self.engine.channel.expect_by_shuttle(from, &part, waited);
-        let (envelope, total, mut position) = (Envelope(envelope), part.total, 0);
-        let fits = part.offset == 0 && total <= room as u64;
-        if !fits || !pattern.matches(envelope) || self.engine.is_for_posted(envelope) {
-            return None;
-        }
-        loop {
-            let channel = &mut self.engine.channel;
-            // SAFETY: the ring holds the part until it is left; it starts at `position` and ends within `total` bytes, for
-            // which there is room.
-            unsafe {
-                channel
-                    .ahead
-                    .from_peer(part.at.as_ptr(), address.add(position), part.len as usize)
-            };
-            channel.leave_part(from, &part);
-            position += part.len as usize;
-            if position as u64 == total {
-                // A sender of long messages asks whether the last one has been read.
-                if total >= channel.settings().offer_min {
-                    channel.settle_up(from);
-                }
-                return Some((envelope, position));
-            }
-            let mut left = self.engine.glances.longer(channel.settings().glances as u32, room);
-            part = loop {
-                match channel.part(from) {
-                    Some((_, part)) if (part.offset, part.total) == (position as u64, total) => break part,
-                    None if left > 0 => left -= 1,
-                    _ => {
-                        // SAFETY: so many bytes have just been copied there.
-                        let bytes = unsafe { std::slice::from_raw_parts(address, position) };
-                        self.set_aside(from, envelope, bytes, total as usize);
-                        return None;
-                    }
-                }
-                std::hint::spin_loop();
-            };
-        }
-    }
-
-    /// The message from `from` that has begun with `bytes` is unexpected, and the rest still to come.
-    #[cold]
-    fn set_aside(&mut self, from: u32, envelope: Envelope, bytes: &[u8], total: usize) {
-        let mut kept = Vec::with_capacity(total);
-        copy::append(&mut kept, bytes);
-        let arriving = Rc::new(RefCell::new(Arriving {
-            total,
-            bytes: kept,
-            claimed: None,
-            is_lost: false,
-        }));
-        let stored = Stored::Arriving(arriving.clone());
-        self.engine.unexpected.push(envelope, stored);
-        self.engine.streams[from as usize] = Some(Stream::Kept(arriving));
-    }
-
-    /// A portion of the offer that the receive `token` has taken.
-    fn data(&mut self, from: u32, token: u32, portion: &Portion) -> Result<()> {
-        let coming = self.receive(token).and_then(|receive| receive.coming());
-        match coming {
-            Some(coming) if coming.from == from && portion.total == coming.wanted as u64 => {
-                self.land(from, token, portion)
-            }
-            _ => Err(fault(Fault { from })),
-        }
-    }
-
-    /// Copies a portion into the buffer of the receive `key`, and completes it with the last one.
-    fn land(&mut self, from: u32, key: RequestKey, portion: &Portion) -> Result<()> {
-        let Some(receive) = self.receive(key) else {
-            return Err(fault(Fault { from }));
-        };
-        let (Some(coming), buffer) = (receive.coming(), receive.buffer.clone()) else {
-            return Err(fault(Fault { from }));
-        };
-        let ahead = self.engine.channel.ahead;
-        let copy = |position: usize, data: *const u8, len: usize| {
-            if position < coming.wanted {
-                // SAFETY: the cell holds `len` bytes; no more than wanted are put.
-                unsafe { buffer.unpack_from_peer(ahead, position, data, len.min(coming.wanted - position)) };
-            }
-        };
-        self.engine.channel.empty_cells(from, portion, copy);
-        self.engine.channel.consume(from);
-        if portion.offset + u64::from(portion.len) == portion.total {
-            let (status, error) = received(coming.envelope, coming.len, &buffer);
-            let error = error.or(self.mismatch(key, coming.envelope));
-            self.complete(key, status, error);
-        }
-        Ok(())
-    }
-
-    /// Keeps a portion of a message that has no receive yet, or had none when it began.
-    fn keep(
-        &mut self,
-        from: u32,
-        envelope: Envelope,
-        arriving: &Rc<RefCell<Arriving>>,
-        portion: &Portion,
-    ) -> Result<()> {
-        let mut message = arriving.borrow_mut();
-        if portion.offset != message.bytes.len() as u64 || portion.total != message.total as u64 {
-            return Err(fault(Fault { from }));
-        }
-        let copy = |_, data: *const u8, len: usize| {
-            // SAFETY: the cell holds `len` bytes until it is released.
-            copy::append(&mut message.bytes, unsafe { std::slice::from_raw_parts(data, len) });
-        };
-        self.engine.channel.empty_cells(from, portion, copy);
-        self.engine.channel.consume(from);
-        if message.bytes.len() == message.total
-            && let Some(key) = message.claimed
-        {
-            self.fill(key, envelope, message.bytes.as_ptr(), message.total);
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::mpi::comm::Plane;
+    use crate::mpi::pt2pt::matching::Pattern;
     use crate::mpi::pt2pt::{Mode, isend};
     use crate::mpi::status::ANY_TAG;
     use crate::mpi::world::World;

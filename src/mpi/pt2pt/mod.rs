@@ -12,6 +12,7 @@ pub mod matching;
 mod offered;
 pub mod partitioned;
 pub mod persistent;
+mod portions;
 pub mod probe;
 #[cfg(test)]
 mod program_tests;

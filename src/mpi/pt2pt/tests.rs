@@ -36,7 +36,7 @@ fn job_on(cpus: u32, ranks: u32, set: &[(&str, &str)], program: impl Fn(u32, &Wo
 }
 
 /// A buffer of `len` bytes of which every second byte pair belongs to the message: 0, 1, 4, 5 and so on.
-fn striped(bytes: &mut [u8], pairs: i64) -> Buffer {
+pub(super) fn striped(bytes: &mut [u8], pairs: i64) -> Buffer {
     use crate::mpi::datatype::Datatype;
     let pair = Datatype::basic_at(crate::mpi::datatype::basic::index(0x4c000203).unwrap());
     let stripes = Rc::new(Datatype::vector(pairs, 1, 2, &pair).unwrap());
@@ -75,11 +75,11 @@ fn a_message_with_gaps_arrives_whole_by_every_path() {
     }
 }
 
-fn pattern(len: usize, seed: usize) -> Vec<u8> {
+pub(super) fn pattern(len: usize, seed: usize) -> Vec<u8> {
     repeating(len, |index| ((index * 31) ^ (index >> 8) ^ seed) as u8)
 }
 
-fn buffer(bytes: &mut [u8]) -> Buffer {
+pub(super) fn buffer(bytes: &mut [u8]) -> Buffer {
     Buffer::bytes(bytes.as_mut_ptr(), bytes.len())
 }
 
