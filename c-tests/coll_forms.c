@@ -176,5 +176,6 @@ int main(int argc, char **argv)
     if (n_ranks > 1)
         between_groups();
     neighbours();
+    nothing(); /* once more, now that the ranks have met */
     return finish();
 }

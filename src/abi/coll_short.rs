@@ -25,12 +25,6 @@ fn row((address, count, datatype): Triple) -> Option<Row> {
     (is_there && !is_in_place(address)).then_some((address.cast_mut().cast(), len))
 }
 
-/// ... of which there are some.
-#[inline]
-fn some(buffer: Triple) -> Option<Row> {
-    row(buffer).filter(|row| row.1 > 0)
-}
-
 /// What a rank has at `buffer` beside its row `at` of a buffer of all, or there, in place: as many bytes.
 #[inline]
 fn beside(buffer: Triple, at: Row) -> Option<Row> {
@@ -40,10 +34,10 @@ fn beside(buffer: Triple, at: Row) -> Option<Row> {
     row(buffer).filter(|own| own.1 == at.1 && (own.0 != at.0 || at.1 == 0))
 }
 
-/// Blocks of equal size, of some bytes.
+/// Blocks of equal size.
 #[inline]
 pub fn even(buffer: Triple) -> Option<Even> {
-    let (first, len) = some(buffer)?;
+    let (first, len) = row(buffer)?;
     Some(Even { first, len })
 }
 
@@ -169,7 +163,11 @@ fn member(comm: &Comm, root: c_int) -> Option<u32> {
 /// `MPI_Bcast`.
 #[inline]
 pub fn bcast<W: Way>(hold: &mut Hold, comm: &Rc<Comm>, buffer: Triple, root: c_int) -> Outcome<W> {
-    W::bcast(hold, comm, member(comm, root)?, some(buffer)?)
+    let (root, row) = (member(comm, root)?, row(buffer)?);
+    match row.1 {
+        0 => W::idle(hold, comm),
+        _ => W::bcast(hold, comm, root, row),
+    }
 }
 
 /// `MPI_Gather` and `MPI_Gatherv`.
@@ -183,6 +181,9 @@ pub fn gather<W: Way, R: Rows>(
 ) -> Outcome<W> {
     let root = member(comm, root)?;
     let (own, to) = of_root(comm, root, send, recv)?;
+    if R::EVEN && own.1 == 0 {
+        return W::idle(hold, comm);
+    }
     W::gather(hold, comm, root, own, to)
 }
 
@@ -197,6 +198,9 @@ pub fn scatter<W: Way, R: Rows>(
 ) -> Outcome<W> {
     let root = member(comm, root)?;
     let (own, from) = of_root(comm, root, recv, send)?;
+    if R::EVEN && own.1 == 0 {
+        return W::idle(hold, comm);
+    }
     W::scatter(hold, comm, root, from, own)
 }
 
@@ -209,20 +213,19 @@ fn of_root<R: Rows>(
     rows: impl FnOnce() -> Option<R>,
 ) -> Option<(Row, Option<R>)> {
     if comm.rank != root {
-        let own = row(buffer).filter(|own| own.1 > 0 || !R::EVEN)?;
-        return Some((own, None));
+        return Some((row(buffer)?, None));
     }
     let rows = rows()?;
     Some((beside(buffer, rows.of(root))?, Some(rows)))
 }
 
-/// `MPI_Allgather` and `MPI_Allgatherv`. Where nobody has a byte nothing is done.
+/// `MPI_Allgather` and `MPI_Allgatherv`.
 #[inline]
 pub fn allgather<W: Way>(hold: &mut Hold, comm: &Rc<Comm>, send: Triple, recv: Option<impl Rows>) -> Outcome<W> {
     let to = recv?;
     let own = beside(send, to.of(comm.rank))?;
     if to.longest(comm.size()) == 0 {
-        return None;
+        return W::idle(hold, comm);
     }
     W::allgather(hold, comm, own, to)
 }
@@ -237,11 +240,18 @@ pub fn alltoall<W: Way, R: Rows>(
     recv: impl FnOnce() -> Option<R>,
 ) -> Outcome<W> {
     let to = recv()?;
+    let kept = to.of(comm.rank);
     if is_in_place(sendbuf) {
-        return W::alltoall(hold, comm, None, to);
+        return match R::EVEN && kept.1 == 0 {
+            true => W::idle(hold, comm),
+            false => W::alltoall(hold, comm, None, to),
+        };
     }
     let from = send()?;
-    let (sent, kept) = (from.of(comm.rank), to.of(comm.rank));
+    let sent = from.of(comm.rank);
+    if R::EVEN && (sent.1, kept.1) == (0, 0) {
+        return W::idle(hold, comm);
+    }
     let ranks = if R::EVEN { 1 } else { comm.size() };
     if sent.1 != kept.1 || (0..ranks).any(|rank| from.of(rank).0 == to.of(rank).0) {
         return None;
@@ -259,7 +269,10 @@ pub fn allreduce<W: Way>(
     op: MPI_Op,
 ) -> Outcome<W> {
     let reduction = reduction(hold, send, Some(recvbuf), op)?;
-    W::allreduce(hold, comm, &reduction)
+    match reduction.count {
+        0 => W::idle(hold, comm),
+        _ => W::allreduce(hold, comm, &reduction),
+    }
 }
 
 /// `MPI_Reduce`.
@@ -274,7 +287,10 @@ pub fn reduce<W: Way>(
 ) -> Outcome<W> {
     let root = member(comm, root)?;
     let reduction = reduction(hold, send, (comm.rank == root).then_some(recvbuf), op)?;
-    W::reduce(hold, comm, root, &reduction)
+    match reduction.count {
+        0 => W::idle(hold, comm),
+        _ => W::reduce(hold, comm, root, &reduction),
+    }
 }
 
 /// `MPI_Reduce_scatter_block`, of `count` elements for each rank.
@@ -289,7 +305,10 @@ pub fn reduce_scatter_block<W: Way>(
     let total = count.checked_mul(comm.size().into())?;
     let reduction = reduction(hold, (sendbuf, total, datatype), Some(recvbuf), op)?;
     let count = count as usize;
-    W::reduce_scatter(hold, comm, &reduction, |rank| (rank as usize * count, count))
+    match count {
+        0 => W::idle(hold, comm),
+        _ => W::reduce_scatter(hold, comm, &reduction, |rank| (rank as usize * count, count)),
+    }
 }
 
 /// `MPI_Reduce_scatter`, of so many elements for each rank.
@@ -311,7 +330,10 @@ pub fn reduce_scatter<W: Way, C: Copy + Into<i64>>(
         let (before, from) = counts.split_at(rank as usize);
         (all(before).unwrap_or(0) as usize, from[0].into() as usize)
     };
-    W::reduce_scatter(hold, comm, &reduction, block)
+    match reduction.count {
+        0 => W::idle(hold, comm),
+        _ => W::reduce_scatter(hold, comm, &reduction, block),
+    }
 }
 
 /// `MPI_Scan`, or `MPI_Exscan` if `exclusive`, of which rank 0 gets nothing.
@@ -329,7 +351,10 @@ pub fn scan<W: Way>(
         return None;
     }
     let reduction = reduction(hold, send, gets.then_some(recvbuf), op)?;
-    W::scan(hold, comm, &reduction, exclusive)
+    match reduction.count {
+        0 => W::idle(hold, comm),
+        _ => W::scan(hold, comm, &reduction, exclusive),
+    }
 }
 
 /// A reduction whose result goes to `recvbuf`, if this rank gets it, in place or not.
@@ -337,9 +362,9 @@ pub fn scan<W: Way>(
 fn reduction(hold: &Hold, send: Triple, recvbuf: Option<*mut c_void>, op: MPI_Op) -> Option<Reduction> {
     let (sendbuf, count, handle) = send;
     let in_place = recvbuf.is_some() && is_in_place(sendbuf);
-    let from = if in_place { None } else { Some(some(send)?.0) };
+    let from = if in_place { None } else { Some(row(send)?.0) };
     let recv = match recvbuf {
-        Some(recvbuf) => some((recvbuf.cast_const(), count, handle))?.0,
+        Some(recvbuf) => row((recvbuf.cast_const(), count, handle))?.0,
         None => from?,
     };
     if recvbuf.is_some() && from == Some(recv) {

@@ -52,6 +52,9 @@ pub trait Way {
     /// What there is when they return.
     type Outcome;
 
+    /// An operation that moves nothing, as all members know: nobody waits for anybody.
+    fn idle(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<Self::Outcome>>;
+
     /// `MPI_Barrier`.
     fn barrier(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<Self::Outcome>>;
 
@@ -106,6 +109,11 @@ pub struct Blocking;
 
 impl Way for Blocking {
     type Outcome = ();
+
+    #[inline]
+    fn idle(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {
+        members(hold, comm, &comm.boards).map(|_| Ok(()))
+    }
 
     #[inline]
     fn barrier(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<()>> {

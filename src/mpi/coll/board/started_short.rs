@@ -206,6 +206,11 @@ impl Way for Nonblocking {
     type Outcome = Begun;
 
     #[inline]
+    fn idle(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<Begun>> {
+        members_up_to(hold, comm, Some(0)).is_some().then(|| done(hold))
+    }
+
+    #[inline]
     fn barrier(hold: &mut Hold, comm: &Rc<Comm>) -> Option<Result<Begun>> {
         let Members::Boards(boards) = members_up_to(hold, comm, Some(0))? else {
             return Some(done(hold));
