@@ -109,8 +109,9 @@ pub struct Glances {
     most: u32,
     shared: bool,
     now: u32,
-    /// What the wait under way has.
+    /// What the wait under way has, so many times.
     granted: u32,
+    times: u32,
     /// Looks that a sender's answer takes if it runs.
     fewest: u32,
     /// A random number.
@@ -126,8 +127,10 @@ const FEWEST: u32 = 4;
 
 /// Each so many bytes that a message may have give a wait its looks again, up to so many times: the other ranks get no
 /// answer in the meantime.
-const LOOKS_FOR: usize = 4096;
-const MOST_LONGER: usize = 8;
+const LONGER: (usize, usize) = (4096, 8);
+/// ... where ranks share CPUs: what a sender that runs beside this rank takes to copy as much, not for long ones, which take longer
+/// than a change of place.
+const SHARED_LONGER: (usize, usize) = (2048, 4);
 
 impl Glances {
     /// For rank `me` of a job in which ranks share CPUs (`shared`) or not.
@@ -138,45 +141,46 @@ impl Glances {
             shared,
             now: most,
             granted: 0,
+            times: 1,
             fewest: FEWEST.min(most),
             random: me.wrapping_add(1).wrapping_mul(0x9e37_79b9) | 1,
         }
     }
 
-    /// Looks that the wait which begins now has; none where the sender needs this CPU (`here`).
+    /// Looks that the wait which begins now has, for a message of up to `room` bytes; none where the sender needs this CPU (`here`).
     #[inline]
-    pub fn granted(&mut self, here: impl FnOnce() -> bool) -> u32 {
+    pub fn granted(&mut self, room: usize, here: impl FnOnce() -> bool) -> u32 {
+        self.times = self.longer(1, room);
         self.granted = match () {
             () if self.shared && here() => 0,
             () if self.now == self.most || self.is_lucky() => self.most,
             () => self.now,
         };
-        self.granted
+        self.granted.saturating_mul(self.times)
     }
 
-    /// Instead of `looks` for a message of up to `room` bytes, by a rank that has nothing to send on: a long message takes
-    /// longer to come, and waiting in the queues for its first part costs more than the looks, if nobody needs the CPU.
+    /// Instead of `looks` for the next part of a message of `room` bytes: a long one takes longer to come, and waiting in the queues, or
+    /// giving way, costs more than the looks.
     #[inline]
     pub fn longer(&self, looks: u32, room: usize) -> u32 {
-        match self.shared {
-            true => looks,
-            false => looks.saturating_mul((1 + room / LOOKS_FOR).min(MOST_LONGER) as u32),
-        }
+        let (each, most) = if self.shared { SHARED_LONGER } else { LONGER };
+        looks.saturating_mul((1 + room / each).min(most) as u32)
     }
 
-    /// One time in [`RETRY`].
+    /// One time in [`RETRY`], the more seldom the longer that takes.
     fn is_lucky(&mut self) -> bool {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
         self.random ^= self.random << 5;
-        self.random >> 8 < (1 << 24) / RETRY
+        self.random >> 8 < (1 << 24) / (RETRY * self.times)
     }
 
     /// The message came, with `left` looks left.
     #[inline]
     pub fn paid(&mut self, left: u32) {
         if self.shared {
-            let took = 2 * self.granted.saturating_sub(left);
+            let looks = self.granted.saturating_mul(self.times).saturating_sub(left);
+            let took = 2 * looks.div_ceil(self.times);
             self.fewest = took
                 .max(self.fewest - 1)
                 .clamp(FEWEST.min(self.most), self.most.div_ceil(2));
@@ -220,6 +224,12 @@ impl<B: Bytes> Channel<B> {
     pub fn is_here(&self, peer: u32) -> bool {
         let here = self.seen();
         self.settings.same_cpu != 0 && here.is_some() && self.segment.rank(peer).bell.cpu() == here
+    }
+
+    /// Whether nothing comes from rank `peer` before this thread gives way, as far as is known: it does not run, or was last seen here.
+    #[inline]
+    pub fn needs_this_cpu(&self, peer: u32) -> bool {
+        self.segment.rank(peer).bell.is_away() || self.is_here(peer)
     }
 
     /// Whether another rank was last seen on the CPU that this thread runs on. If so the next wait begins with that question.
@@ -345,8 +355,11 @@ pub(super) mod tests {
         high.block.bell.seen_on(here + 1);
         assert!(!low.patience(None).shared);
         high.block.bell.seen_on(here);
+        assert!(low.needs_this_cpu(1));
         low.settings.same_cpu = 0;
-        assert!(!low.shares_cpu());
+        assert!(!low.shares_cpu() && !low.needs_this_cpu(1));
+        high.block.bell.gives_way(true);
+        assert!(low.needs_this_cpu(1));
     }
 
     #[test]
@@ -355,19 +368,19 @@ pub(super) mod tests {
         let mut alone = Glances::new(&settings, false, 0);
         let mut shared = Glances::new(&settings, true, 0);
         for _ in 0..10 {
-            alone.granted(|| false);
+            alone.granted(0, || false);
             alone.lost();
-            shared.granted(|| false);
+            shared.granted(0, || false);
             shared.lost();
         }
-        assert_eq!(alone.granted(|| false), 64);
-        let tried: Vec<u32> = (0..1000 * RETRY).map(|_| shared.granted(|| false)).collect();
+        assert_eq!(alone.granted(0, || false), 64);
+        let tried: Vec<u32> = (0..1000 * RETRY).map(|_| shared.granted(0, || false)).collect();
         let most = tried.iter().filter(|&&looks| looks == 64).count();
         assert!((800..1200).contains(&most), "{most}");
         assert!(tried.iter().all(|&looks| looks == 64 || looks == FEWEST));
         shared.granted = 64;
         shared.paid(50);
-        assert_eq!(shared.granted(|| false), 64);
+        assert_eq!(shared.granted(0, || false), 64);
         (0..10).for_each(|_| shared.lost());
         assert_eq!(shared.now, 28, "the next answer may take as long");
     }
@@ -377,19 +390,31 @@ pub(super) mod tests {
         let settings = Settings::read(|_| None).unwrap();
         let mut alone = Glances::new(&settings, false, 0);
         let mut shared = Glances::new(&settings, true, 0);
-        assert_eq!((alone.granted(|| true), shared.granted(|| true)), (64, 0));
+        assert_eq!((alone.granted(0, || true), shared.granted(0, || true)), (64, 0));
         shared.lost();
-        assert_eq!(shared.granted(|| false), 64, "nothing was tried, so nothing was lost");
+        assert_eq!(
+            shared.granted(0, || false),
+            64,
+            "nothing was tried, so nothing was lost"
+        );
     }
 
     #[test]
-    fn long_messages_get_more_looks_where_nobody_needs_the_cpu() {
+    fn long_messages_get_more_looks_and_fewer_of_them_where_others_need_the_cpu() {
         let settings = Settings::read(|_| None).unwrap();
-        let (alone, shared) = (Glances::new(&settings, false, 0), Glances::new(&settings, true, 0));
+        let (alone, mut shared) = (Glances::new(&settings, false, 0), Glances::new(&settings, true, 0));
         assert_eq!(
             [8, 16 << 10, 1 << 30].map(|room| alone.longer(64, room)),
             [64, 320, 512]
         );
-        assert_eq!(shared.longer(64, 1 << 30), 64);
+        assert_eq!([8, 4096, 1 << 30].map(|room| shared.longer(64, room)), [64, 192, 256]);
+        // What the answer took counts as so many times fewer.
+        for (room, left) in [(0, 44), (4096, 132)] {
+            assert_eq!(shared.granted(room, || false), shared.longer(64, room));
+            shared.paid(left);
+            (0..10).for_each(|_| shared.lost());
+            assert_eq!(shared.now, 32);
+            shared.now = shared.most;
+        }
     }
 }

@@ -333,8 +333,15 @@ impl Hold<'_> {
 
     /// Lets others have this CPU, with the state released; false if sleeping is better, as [`Hog::gives_way`] says.
     pub fn give_way(&mut self) -> bool {
-        let hog = &self.world.hog;
-        self.released(|| hog.gives_way())
+        let World { hog, segment, .. } = self.world;
+        if !segment.oversubscribed() {
+            return self.released(|| hog.gives_way());
+        }
+        let bell = &segment.rank(self.me()).bell;
+        bell.gives_way(true);
+        let goes_on = self.released(|| hog.gives_way());
+        bell.gives_way(false);
+        goes_on
     }
 
     /// Whether nobody else wanted this CPU of late.

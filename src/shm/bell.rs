@@ -28,9 +28,15 @@ struct Seldom {
     cpu: AtomicU32,
 }
 
+/// What the owner changes each time that it waits for long.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
-struct Line(AtomicU32);
+struct Line {
+    /// What it sleeps on.
+    slept_on: AtomicU32,
+    /// 1 while it gives way to others on its CPU; a hint.
+    away: AtomicU32,
+}
 
 /// Who pays for the barrier of rule 3; the same for all ranks of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +78,7 @@ impl Bell {
     fn claim(&self) -> bool {
         let mine = self.shown.sleeping.swap(0, Ordering::AcqRel) != 0;
         if mine {
-            self.word.0.fetch_add(1, Ordering::Release);
+            self.word.slept_on.fetch_add(1, Ordering::Release);
         }
         mine
     }
@@ -80,7 +86,7 @@ impl Bell {
     /// Announces sleep; the owner then passes `barrier`, looks for work a last time, and sleeps
     /// while the word holds the ticket returned.
     pub fn announce(&self, barrier: impl FnOnce()) -> u32 {
-        let ticket = self.word.0.load(Ordering::Acquire);
+        let ticket = self.word.slept_on.load(Ordering::Acquire);
         self.shown.sleeping.store(1, Ordering::Relaxed);
         barrier();
         ticket
@@ -111,14 +117,26 @@ impl Bell {
         self.shown.cpu.load(Ordering::Relaxed).checked_sub(1)
     }
 
+    /// The owner gives way to others on its CPU, or runs again.
+    #[inline]
+    pub fn gives_way(&self, away: bool) {
+        self.word.away.store(away.into(), Ordering::Relaxed);
+    }
+
+    /// Whether the owner does not run, as far as it has said so: it sleeps or gives way to others.
+    #[inline]
+    pub fn is_away(&self) -> bool {
+        self.word.away.load(Ordering::Relaxed) != 0 || self.is_set()
+    }
+
     /// Wakes the owner's own sleeping threads: changes the word; the caller wakes everyone on it.
     pub fn shake(&self) {
-        self.word.0.fetch_add(1, Ordering::Release);
+        self.word.slept_on.fetch_add(1, Ordering::Release);
     }
 
     /// The word to sleep on.
     pub fn word(&self) -> &AtomicU32 {
-        &self.word.0
+        &self.word.slept_on
     }
 }
 
@@ -139,6 +157,21 @@ mod tests {
         assert!(bell.ring(Barriers::Local));
         assert!(!bell.ring(Barriers::Local));
         assert_ne!(bell.word().load(Ordering::Relaxed), ticket);
+    }
+
+    #[test]
+    fn who_sleeps_or_gives_way_is_away() {
+        let bell = Bell::default();
+        let mut away = vec![bell.is_away()];
+        for gives_way in [true, false] {
+            bell.gives_way(gives_way);
+            away.push(bell.is_away());
+        }
+        bell.announce(local_barrier);
+        away.push(bell.is_away());
+        bell.awake();
+        away.push(bell.is_away());
+        assert_eq!(away, [false, true, false, true, false]);
     }
 }
 

@@ -89,6 +89,7 @@ mod tests {
     use crate::shm::segment::Segment;
     use crate::sys::cvar::Settings;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     /// Its segment has two CPUs, which three threads share, and nobody is taken to be alone.
     fn crowded(limit: &'static str) -> World {
@@ -130,6 +131,29 @@ mod tests {
         segment.add_thread();
         segment.add_thread();
         assert_eq!(tests(&mut hold), FEW);
+    }
+
+    #[test]
+    fn who_gives_way_where_ranks_share_cpus_is_seen_to_be_away() {
+        for ranks in [1, 3] {
+            let segment = Arc::new(Segment::private(ranks, 2).unwrap());
+            let settings = Settings::read(|_| None).unwrap();
+            let world = World::new(State::join(segment.clone(), 0, settings), true);
+            let (over, bell) = (AtomicBool::new(false), &segment.rank(0).bell);
+            let seen = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut hold = world.hold();
+                    while !over.load(Ordering::Relaxed) {
+                        hold.give_way();
+                    }
+                });
+                let looks = if ranks > 2 { u64::MAX } else { 100_000 };
+                let seen = (0..looks).any(|_| bell.is_away());
+                over.store(true, Ordering::Relaxed);
+                seen
+            });
+            assert_eq!((seen, bell.is_away()), (ranks > 2, false));
+        }
     }
 
     #[test]
