@@ -223,12 +223,12 @@ unsafe fn aside(pid: i32, direction: Direction, local: *mut u8, remote: u64, len
     Ok(())
 }
 
-/// Nanoseconds that copies of a byte take at least; 0: not known.
+/// Nanoseconds that copies of a byte, and calls, take at least; 0: not known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     /// One by the kernel, out of and into near caches; infinite where it copies nothing.
     pub kernel: f32,
-    /// ... and of each call of the kernel.
+    /// What each call of the kernel takes beside, however little it copies.
     pub call: f32,
     /// One by a process itself, of what another CPU has written: the kernel may take several times as long.
     pub own: f32,
