@@ -372,7 +372,8 @@ impl<B: Bytes> Channel<B> {
         Some((ring.envelope(), part))
     }
 
-    /// Leaves `part`, which [`Channel::part`] has shown and which has been copied out.
+    /// Leaves `part`, which [`Channel::part`] has shown and which has been copied out. A sender of long messages is told when the last
+    /// part has been read, for it asks.
     #[inline]
     pub fn leave_part(&mut self, from: u32, part: &Part) {
         if let Some(number) = part.brings() {
@@ -380,6 +381,9 @@ impl<B: Bytes> Channel<B> {
         }
         self.begins(from, part.total, part.offset);
         self.step(from, part.outside());
+        if part.is_last() && part.total >= self.settings.offer_min {
+            self.settle_up(from);
+        }
     }
 
     /// Whether [`Channel::poll`] would find nothing to do, which takes itself longer to find out.

@@ -177,7 +177,13 @@ impl Part {
     /// The shuttle that comes with this part, the last of its message.
     #[inline]
     pub fn brings(&self) -> Option<Number> {
-        self.shuttle.filter(|_| self.offset + u64::from(self.len) == self.total)
+        self.shuttle.filter(|_| self.is_last())
+    }
+
+    /// Whether its message ends with it.
+    #[inline]
+    pub fn is_last(&self) -> bool {
+        self.offset + u64::from(self.len) == self.total
     }
 
     /// Whether it is all of its message.

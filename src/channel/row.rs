@@ -184,6 +184,7 @@ impl<B: Bytes> Channel<B> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Glance;
     use super::super::joint::tests::{Plain, channels};
     use super::super::packet::Way;
     use super::*;
@@ -212,11 +213,36 @@ mod tests {
             low.plan(1, &message);
         }
         assert!(push(&mut low), "it has sent none for long");
+        // One that waits has that choice whatever has come, unless it has settled on cells.
+        // SAFETY: as above.
+        let parts = |low: &mut Channel<Plain>| unsafe { low.push_parts(1, 5, message.0, len) }.unwrap();
+        assert!(!parts(&mut low));
+        low.ways[1].settle_on(len, Way::Cells);
+        low.ways[1].came(len, Way::Cells);
+        assert!(parts(&mut low));
+        low.ways[1].settle_on(len, Way::Pull);
         low.pace = Some(Pace {
             kernel: 1.0,
             own: 1.0,
             ..Pace::default()
         });
         assert!(!push(&mut low), "the kernel copies quickly");
+    }
+    #[test]
+    fn a_message_that_may_go_on_shows_parts_by_shuttle_and_the_whole_by_ring() {
+        let (mut sender, mut receiver) = channels();
+        sender.settings.one_copy = 0;
+        let data = [7u8; 20_000];
+        // SAFETY: the message has so many bytes.
+        let push = |sender: &mut Channel<Plain>| unsafe { sender.push_row(1, 5, data.as_ptr(), data.len()) };
+        // The first takes the only shuttle.
+        assert_eq!([push(&mut sender), push(&mut sender)], [Ok(true); 2]);
+        let mut parts = 0;
+        while let Some((_, part)) = receiver.part(0) {
+            receiver.leave_part(0, &part);
+            parts += 1;
+        }
+        assert!(parts > 1, "{parts}");
+        assert!(matches!(receiver.glance(0), Glance::Whole { len: 20_000, .. }));
     }
 }

@@ -377,6 +377,11 @@ pub(super) mod tests {
         let tried: Vec<u32> = (0..1000 * RETRY).map(|_| shared.granted(0, || false)).collect();
         let most = tried.iter().filter(|&&looks| looks == 64).count();
         assert!((800..1200).contains(&most), "{most}");
+        let long = (0..4000 * RETRY)
+            .filter(|_| shared.granted(8192, || false) == 256)
+            .count();
+        assert!((800..1200).contains(&long), "a quarter as often: {long}");
+        shared.times = 1;
         assert!(tried.iter().all(|&looks| looks == 64 || looks == FEWEST));
         shared.granted = 64;
         shared.paid(50);

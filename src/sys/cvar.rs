@@ -151,7 +151,7 @@ cvars! {
     spin_shared "SPIN_SHARED" 2 0..=1000000000
         "polls before a waiting rank begins to yield, when ranks share CPUs";
     glances "GLANCES" 64 1..=1000000
-        "looks at the awaited rank's ring before a blocking receive, a probe or a wait for a receive goes through the queues, up to eight times as many for long messages; where ranks share CPUs the most that are tried";
+        "looks at the awaited rank's ring before a blocking receive, a probe or a wait for a receive goes through the queues, up to eight times as many for long messages; where ranks share CPUs up to four times as many, the most that are tried";
     same_cpu "SAME_CPU" 1 0..=1
         "1: where ranks share CPUs, one that waits for a rank of its own CPU gives way at once, and where each should have one of its own, one that finds another on it gives way instead of polling; 0: it looks a few times first, and polls";
     gate_bias "GATE_BIAS" 1 0..=1
