@@ -37,6 +37,18 @@ int main(int argc, char **argv)
     } else if (!strcmp(how, "recv-recv")) { /* a ring in which everybody receives first */
         OK(MPI_Recv(&value, 1, MPI_INT, previous, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         OK(MPI_Send(&value, 1, MPI_INT, next, 7, MPI_COMM_WORLD));
+    } else if (!strcmp(how, "partitions")) { /* one of four is ready, and the sender waits for an answer to all */
+        MPI_Request request;
+        if (my_rank == 0)
+            OK(MPI_Psend_init(big, 4, 16, MPI_CHAR, 1, 7, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+        else
+            OK(MPI_Precv_init(big, 4, 16, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+        OK(MPI_Start(&request));
+        if (my_rank == 0) {
+            OK(MPI_Pready(2, request));
+            OK(MPI_Recv(&value, 1, MPI_INT, 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        }
+        OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     } else if (!strcmp(how, "tag")) { /* the message has another tag than the receive */
         MPI_Comm named;
         OK(MPI_Comm_dup(MPI_COMM_WORLD, &named));

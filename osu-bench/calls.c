@@ -5,6 +5,8 @@
 static char *out, *in;
 static int n, peer;
 static MPI_Request persistent[2]; /* a receive and a send */
+static MPI_Request partitioned[2]; /* the same in so many partitions */
+static int partitions;
 static MPI_Status status;
 
 static void by_probe(void)
@@ -57,6 +59,20 @@ static void start_send(void)
     MPI_Wait(&persistent[1], &status);
 }
 
+static void by_start_of_partitions(void)
+{
+    MPI_Start(&partitioned[0]);
+    MPI_Wait(&partitioned[0], &status);
+}
+
+static void send_partitions(void)
+{
+    MPI_Start(&partitioned[1]);
+    for (int i = 0; i < partitions; i++)
+        MPI_Pready(i, partitioned[1]);
+    MPI_Wait(&partitioned[1], &status);
+}
+
 static void exchange(void)
 {
     MPI_Request requests[2];
@@ -90,7 +106,8 @@ static const struct Way {
     void (*receive)(void), (*send)(void);
 } ways[] = {{"probe", by_probe, send},   {"iprobe", by_iprobe, send}, {"mprobe", by_mprobe, send},
             {"test", by_test, send},     {"wait", by_wait, send},     {"start", by_start, start_send},
-            {"exchange", exchange, NULL}, {"startall", exchange_again, NULL}, {"sendrecv", sendrecv, NULL}, {"line", line, NULL}};
+            {"pready", by_start_of_partitions, send_partitions}, {"exchange", exchange, NULL},
+            {"startall", exchange_again, NULL}, {"sendrecv", sendrecv, NULL}, {"line", line, NULL}};
 
 static const struct Way *way_of(const char *name)
 {
@@ -129,7 +146,7 @@ int main(int argc, char **argv)
 {
     static const char *by = "exchange";
     static const Extra extra[] = {
-        {"by", "CALLS", "probe, iprobe, mprobe, test, wait, start (a ping-pong); exchange, startall, sendrecv, line (exchanges)", &by},
+        {"by", "CALLS", "probe, iprobe, mprobe, test, wait, start, pready (a ping-pong; in 16 partitions); exchange, startall, sendrecv, line (exchanges)", &by},
         {0}};
     static const Benchmark benchmark = {
         "MPI Calls Latency Test", "Size       Avg Latency(us)", "MPI_CHAR", "mixc",
@@ -146,11 +163,19 @@ int main(int argc, char **argv)
         n = (int)size;
         MPI_Recv_init(in, n, MPI_CHAR, peer, 1, MPI_COMM_WORLD, &persistent[0]);
         MPI_Send_init(out, n, MPI_CHAR, peer, 1, MPI_COMM_WORLD, &persistent[1]);
+        if (way->send == send_partitions) {
+            partitions = n % 16 ? 1 : 16;
+            MPI_Precv_init(in, partitions, n / partitions, MPI_CHAR, peer, 2, MPI_COMM_WORLD, MPI_INFO_NULL, &partitioned[0]);
+            MPI_Psend_init(out, partitions, n / partitions, MPI_CHAR, peer, 2, MPI_COMM_WORLD, MPI_INFO_NULL, &partitioned[1]);
+        }
         MPI_Barrier(MPI_COMM_WORLD);
         double took = measure(way, size);
         row(size, &took, 1);
-        MPI_Request_free(&persistent[0]);
-        MPI_Request_free(&persistent[1]);
+        for (int k = 0; k < 2; k++) {
+            MPI_Request_free(&persistent[k]);
+            if (way->send == send_partitions)
+                MPI_Request_free(&partitioned[k]);
+        }
     }
     return end();
 }

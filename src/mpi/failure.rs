@@ -74,6 +74,7 @@ pub fn notice(hold: &mut Hold, events: u32) -> Result<()> {
             None => state.mark_pending(key, pattern),
         }
     }
+    state.give_up_partitions()?;
     let sends: Vec<_> = state.engine.channel.open_sends().collect();
     for send in sends {
         let Some(request) = state.requests.get(send.ticket) else {

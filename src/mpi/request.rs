@@ -164,6 +164,14 @@ impl Request {
             )
     }
 
+    /// A request that has failed.
+    pub fn failed(error: Error) -> Request {
+        Request {
+            error: Some(error),
+            ..Request::over(Status::EMPTY)
+        }
+    }
+
     /// A request that is over.
     pub fn over(status: Status) -> Request {
         Request {
@@ -343,6 +351,16 @@ pub fn finish_started<R>(state: &mut State, key: RequestKey, look: impl FnOnce(&
     let active = persistent.active?;
     let seen = match state.requests.get(active) {
         None => look(&Status::EMPTY),
+        Some(Request {
+            kind: Kind::Parts(parts),
+            ..
+        }) => {
+            let status = parts.plain(state)?;
+            partitioned::ended(&persistent.operation);
+            let seen = look(&status);
+            state.drop_parts(active);
+            seen
+        }
         Some(_) => finish_plain(state, active, look)?,
     };
     if let Some(Kind::Persistent(persistent)) = state.requests.get_mut(key).map(|request| &mut request.kind) {
@@ -437,6 +455,7 @@ pub fn free(hold: &mut Hold, key: RequestKey) -> Result<()> {
     if let Some(active) = active {
         free(hold, active)?;
     }
+    let are_expected = hold.partitioning.source(key).is_some();
     let Some(request) = hold.requests.get_mut(key) else {
         return Ok(());
     };
@@ -448,10 +467,10 @@ pub fn free(hold: &mut Hold, key: RequestKey) -> Result<()> {
             hold.requests.remove(key);
             partitioned::freed(hold, &operation)
         }
-        Kind::Parts(_) => match hold.requests.remove(key).map(|request| request.kind) {
-            Some(Kind::Parts(parts)) => parts.free(hold),
-            _ => Ok(()),
-        },
+        Kind::Parts(_) if !are_expected => {
+            hold.drop_parts(key);
+            Ok(())
+        }
         Kind::Flush(..) => {
             hold.requests.remove(key);
             Ok(())

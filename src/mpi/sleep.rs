@@ -145,11 +145,20 @@ impl State {
             }
             first(is_first, self.receive_item(pattern, key));
         }
+        let (mut partitioned, mut is_certain) = (0, false);
+        for (pattern, from, len, key) in self.expected_partitions() {
+            let is_first = awaited == Some(key);
+            if is_first || wanted.is_none() {
+                wanted = Some(pattern);
+            }
+            first(is_first, item(pattern, Some(from), len as u64));
+            (partitioned, is_certain) = (partitioned + 1, is_certain || is_first);
+        }
         for send in self.engine.channel.open_sends() {
             first(awaited == Some(send.ticket), self.send_item(&send));
         }
-        let mut count = self.engine.posted.len() + self.engine.channel.open_sends().count();
-        let mut is_certain = awaited.is_some_and(|key| self.is_under_way(key));
+        let mut count = partitioned + self.engine.posted.len() + self.engine.channel.open_sends().count();
+        is_certain |= awaited.is_some_and(|key| self.is_under_way(key));
         for (key, shown) in self.desk.started.iter().map(|started| started.item()) {
             let is_first = key.is_some() && awaited == key;
             first(is_first, shown);

@@ -13,7 +13,7 @@ pub fn kind(envelope: u64) -> Kind {
     let envelope = Envelope(envelope);
     let (tag, collective) = (envelope.tag(), envelope.context() & 1 != 0);
     match collective {
-        true if partitioned::is_partition(tag) => Kind::Message,
+        true if partitioned::are_partitions(envelope) => Kind::Message,
         false if tag >= 0 => Kind::Message,
         _ => Kind::Inside,
     }

@@ -506,6 +506,7 @@ impl Hold<'_> {
     /// One step of what does not come by messages, after a step of these; by the `helper` or a thread of the program.
     #[inline]
     fn progress_behind(&mut self, mut moved: bool, helper: bool) -> Result<bool> {
+        partitioned::send_held(self)?;
         if !self.hooks.is_empty() {
             moved |= hooks::call(self, helper);
         }

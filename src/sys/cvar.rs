@@ -110,6 +110,8 @@ cvars! {
         "microseconds that such a message waits first where ranks share CPUs, from when its sender would sleep: its receiver may only not have had its turn";
     late_room "LATE_ROOM" 4194304 0..=1099511627776
         "bytes of such messages that a rank keeps at most";
+    partition_hold "PARTITION_HOLD" 32768 0..=1073741824
+        "bytes of partitions marked as ready that a partitioned send collects before they leave, as one message where they lie in a row: until all are ready, or the rank looks for messages; 0: each leaves at once";
     ring_max "RING_MAX" 32768 0..=1073741824
         "bytes up to which a message goes through the pair's ring rather than the sender's cells (at most a quarter of the ring)";
     ring_part "RING_PART" 8192 0..=1073741824

@@ -6,6 +6,7 @@
 
 use super::buffered::Account;
 use super::matching::{Envelope, Posted, Unexpected};
+use super::partitioned::are_partitions;
 use super::portions::Stream;
 use super::types::{Notes, is_note};
 use super::unexpected::Stored;
@@ -296,6 +297,14 @@ impl State {
                 let bytes = unsafe { std::slice::from_raw_parts(data, len) };
                 if is_note(envelope) {
                     return self.keep_note(bytes);
+                }
+                if are_partitions(envelope) {
+                    match self.partitions(envelope, bytes) {
+                        Ok(true) => return,
+                        Ok(false) => {}
+                        // The next step says so.
+                        Err(error) => self.trouble = Some(error),
+                    }
                 }
                 self.engine.unexpected.push(envelope, Stored::copy(bytes));
             }

@@ -177,7 +177,10 @@ fn posted(state: &State, key: RequestKey, looks: Looks) -> Option<(RequestKey, (
         request = state.requests.get(key)?;
     }
     let message = match &request.kind {
-        Kind::Parts(parts) => Some(parts.under_way(state)?),
+        Kind::Parts(parts) => match parts.under_way(state) {
+            None => return state.partitioning.source(key).map(|source| (key, source, looks)),
+            part => part,
+        },
         // Where ranks share CPUs, the others of the operation may need this one.
         Kind::Collective if !state.engine.channel.segment().lacks_cpus() => Some(state.schedules.awaited(state, key)?),
         _ => None,
@@ -229,7 +232,7 @@ pub enum Looks {
 fn look_for(state: &mut State, key: RequestKey, (from, room): (u32, usize), looks: Looks) -> bool {
     let (mut count, mut waits) = (0, looks != Looks::Once);
     while count < STEP {
-        if state.requests.get(key).is_none_or(|request| request.done.is_some()) {
+        if state.is_over(key) {
             if looks != Looks::OutForAll || state.engine.posted.is_empty() {
                 break;
             }

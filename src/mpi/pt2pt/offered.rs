@@ -42,6 +42,7 @@ impl State {
     /// Claims the offer before it takes a posted receive, so that the receive is not taken in vain; and only if there is
     /// one, so that its sender can withdraw it until then. Who waits for this message alone gets it alone. Whether it waits for others.
     fn offer_one(&mut self, envelope: Envelope, offered: Offered) -> Result<bool> {
+        self.post_partitions(envelope, offered.len as usize)?;
         let wanted = self.engine.posted.wants(envelope);
         let channel = &self.engine.channel;
         if !(if wanted {

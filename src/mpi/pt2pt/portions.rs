@@ -87,6 +87,7 @@ impl State {
 
     /// A message of `total` bytes from `from` begins: it is a receive's, or is kept.
     fn begin(&mut self, from: u32, envelope: Envelope, total: usize) -> Result<()> {
+        self.post_partitions(envelope, total)?;
         let posted = self.engine.posted.take(envelope);
         self.note_arrival(from, posted.is_some())?;
         let stream = match posted {

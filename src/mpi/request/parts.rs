@@ -1,17 +1,22 @@
 //! Requests that consist of others: both halves of `MPI_Isendrecv`, the partitions of a message, what a duplicate waits for.
 
-use super::{Outcome, Request, RequestKey, finish, finish_plain, free};
+use super::{Kind, Outcome, Request, RequestKey, finish, finish_plain};
 use crate::mpi::comm::Comm;
 use crate::mpi::comm::create::known;
-use crate::mpi::error::{Error, Result};
+use crate::mpi::error::Error;
 use crate::mpi::status::Status;
 use crate::mpi::world::{Hold, State};
 use std::cell::Cell;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// What a request consists of.
 pub struct Parts {
     list: Vec<Part>,
+    /// How many have not been started.
+    later: usize,
+    /// Whether any has a request.
+    has_requests: bool,
     /// How many of the first parts are known to be over.
     over: Cell<usize>,
     /// How its status is made.
@@ -62,6 +67,8 @@ impl Parts {
     /// A request of these parts.
     pub fn new(list: Vec<Part>, status: Told) -> Parts {
         Parts {
+            later: list.iter().filter(|part| **part == Part::Later).count(),
+            has_requests: list.iter().any(|part| part.key().is_some()),
             list,
             over: Cell::new(0),
             status,
@@ -73,13 +80,50 @@ impl Parts {
         &self.list
     }
 
-    /// Starts part `index`, which had not been started.
-    pub fn set(&mut self, index: usize, part: Part) {
-        self.list[index] = part;
+    /// A request of so many parts, none of which has been started, and which nobody asks about: [`Parts::begun`] starts them.
+    pub fn later(later: usize, status: Told) -> Parts {
+        Parts {
+            later,
+            ..Parts::new(Vec::new(), status)
+        }
+    }
+
+    /// Starts `count` of the parts made by [`Parts::later`] as one request, or they were over at once.
+    pub fn begun(&mut self, count: usize, request: Option<RequestKey>) {
+        self.later -= count;
+        self.has_requests |= request.is_some();
+        self.list.extend(request.map(Part::Started));
+    }
+
+    /// Starts parts `which`, which had not been started.
+    pub fn set(&mut self, which: Range<usize>, part: Part) {
+        self.later -= which.len();
+        self.has_requests |= part.key().is_some();
+        self.list[which].fill(part);
+    }
+
+    /// Whether all have been started.
+    pub fn have_begun(&self) -> bool {
+        self.later == 0
+    }
+
+    /// Their status, if all are over without an error and it is the same whatever they were.
+    #[inline]
+    pub(super) fn plain(&self, state: &State) -> Option<Status> {
+        match &self.status {
+            Told::Is(status) if self.are_over(state) && (!self.has_requests || self.failure(state).is_none()) => {
+                Some(*status)
+            }
+            _ => None,
+        }
     }
 
     /// Whether every part is over.
+    #[inline]
     pub fn are_over(&self, state: &State) -> bool {
+        if self.later > 0 || !self.has_requests {
+            return self.later == 0;
+        }
         let first = self.over.get();
         let more = self.list[first..].iter().take_while(|part| part.is_over(state)).count();
         self.over.set(first + more);
@@ -90,7 +134,7 @@ impl Parts {
     pub fn under_way(&self, state: &State) -> Option<RequestKey> {
         match self.are_over(state) {
             true => None,
-            false => self.list[self.over.get()].key(),
+            false => self.list.get(self.over.get())?.key(),
         }
     }
 
@@ -134,13 +178,21 @@ impl Parts {
         }
         whole
     }
+}
 
-    /// Lets go of the parts; those under way go on.
-    pub(super) fn free(self, hold: &mut Hold) -> Result<()> {
-        self.list
-            .into_iter()
-            .filter_map(Part::key)
-            .try_for_each(|key| free(hold, key))
+impl State {
+    /// Drops a request of parts, all started, that the program has let go of; those under way go on.
+    pub fn drop_parts(&mut self, key: RequestKey) {
+        if let Some(Kind::Parts(parts)) = self.requests.remove(key).map(|request| request.kind) {
+            for key in parts.list.into_iter().filter_map(Part::key) {
+                if let Some(request) = self.requests.get_mut(key) {
+                    request.detached = true;
+                    if request.done.is_some() {
+                        self.requests.remove(key);
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -148,7 +200,7 @@ impl Request {
     /// The parts of a request that has some.
     pub fn parts(&mut self) -> Option<&mut Parts> {
         match &mut self.kind {
-            super::Kind::Parts(parts) => Some(parts),
+            Kind::Parts(parts) => Some(parts),
             _ => None,
         }
     }
