@@ -39,7 +39,7 @@ pub struct Partitioning {
     /// Started receives of which partitions have not come.
     expected: Vec<recv::Expected>,
     /// Started sends of which ready partitions have not left.
-    holding: Vec<RequestKey>,
+    holding: Vec<(RequestKey, Rc<Outgoing>)>,
 }
 
 /// A buffer in partitions of equal size.

@@ -7,7 +7,6 @@ use crate::mpi::error::Error;
 use crate::mpi::status::Status;
 use crate::mpi::world::{Hold, State};
 use std::cell::Cell;
-use std::ops::Range;
 use std::rc::Rc;
 
 /// What a request consists of.
@@ -45,7 +44,8 @@ impl Part {
         }
     }
 
-    fn key(self) -> Option<RequestKey> {
+    /// Its request, if it has one.
+    pub fn key(self) -> Option<RequestKey> {
         match self {
             Part::Started(key) => Some(key),
             Part::Later | Part::Over => None,
@@ -93,13 +93,6 @@ impl Parts {
         self.later -= count;
         self.has_requests |= request.is_some();
         self.list.extend(request.map(Part::Started));
-    }
-
-    /// Starts parts `which`, which had not been started.
-    pub fn set(&mut self, which: Range<usize>, part: Part) {
-        self.later -= which.len();
-        self.has_requests |= part.key().is_some();
-        self.list[which].fill(part);
     }
 
     /// Whether all have been started.

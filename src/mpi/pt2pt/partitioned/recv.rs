@@ -27,6 +27,8 @@ pub struct Incoming {
     tag: i32,
     partitions: Partitions,
     hello: Cell<Hello>,
+    /// How far each of the sender's partitions has come since the start.
+    stages: RefCell<Vec<Part>>,
     /// Bytes that cannot be received where they belong, because the sender's partitions cut elements, with their places in the message.
     aside: RefCell<Vec<(usize, Buffer)>>,
 }
@@ -140,6 +142,7 @@ pub fn recv_init(
         tag,
         partitions,
         hello: Cell::new(hello),
+        stages: RefCell::default(),
         aside: RefCell::default(),
     })))
 }
@@ -242,7 +245,10 @@ impl Incoming {
             bytes: bytes as u64,
             ..Status::EMPTY
         };
-        Ok(Parts::new(vec![Part::Later; sender.number], Told::Is(status)))
+        let mut stages = self.stages.borrow_mut();
+        stages.resize(sender.number, Part::Later);
+        stages.fill(Part::Later);
+        Ok(Parts::later(sender.number, Told::Is(status)))
     }
 
     /// All that is received.
@@ -353,14 +359,11 @@ impl State {
         let (at, index) = expected
             .filter_map(|(at, expected)| Some((at, expected.index(envelope)?)))
             .next()?;
-        let expected = &self.partitioning.expected[at];
-        let Kind::Parts(parts) = &self.requests.get(expected.active)?.kind else {
-            return None;
-        };
-        let list = &parts.list()[index..];
-        let many = len.checked_div(expected.sender.size).unwrap_or(1).clamp(1, list.len());
-        let are_later = list[..many].iter().all(|part| *part == Part::Later);
-        match (are_later && many * expected.sender.size == len, list[0]) {
+        let Expected { recv, sender, .. } = &self.partitioning.expected[at];
+        let stages = &recv.stages.borrow()[index..];
+        let many = len.checked_div(sender.size).unwrap_or(1).clamp(1, stages.len());
+        let are_later = stages[..many].iter().all(|part| *part == Part::Later);
+        match (are_later && many * sender.size == len, stages[0]) {
             (true, _) => Some((at, index..index + many)),
             (false, Part::Later) => Some((at, index..index + 1)),
             _ => None,
@@ -418,13 +421,15 @@ impl State {
 
     /// Partitions `which` of an expected receive have come, or come now.
     fn have_come(&mut self, at: usize, which: Range<usize>, part: Part) {
-        let active = self.partitioning.expected[at].active;
+        let Expected { recv, active, .. } = &self.partitioning.expected[at];
+        let (active, count) = (*active, which.len());
+        recv.stages.borrow_mut()[which].fill(part);
         let Some(request) = self.requests.get_mut(active) else {
             return;
         };
         let detached = request.detached;
         if let Some(parts) = request.parts() {
-            parts.set(which, part);
+            parts.begun(count, part.key());
             if parts.have_begun() {
                 self.partitioning.expected.swap_remove(at);
                 if detached {
@@ -441,25 +446,16 @@ impl State {
     #[cold]
     pub fn give_up_partitions(&mut self) -> Result<()> {
         for at in (0..self.partitioning.expected.len()).rev() {
-            let Expected {
-                recv, active, sender, ..
-            } = &self.partitioning.expected[at];
+            let recv = &self.partitioning.expected[at].recv;
             let Err(error) = self.check_peer(&recv.comm, Plane::Collective, None) else {
                 continue;
             };
-            let (active, number) = (*active, sender.number);
+            let recv = recv.clone();
             let key = self.add_request(Request::failed(error))?;
-            let Some(parts) = self.requests.get_mut(active).and_then(Request::parts) else {
-                continue;
-            };
-            for index in (0..number)
-                .filter(|&index| parts.list()[index] == Part::Later)
-                .collect::<Vec<_>>()
-            {
-                parts.set(index..index + 1, Part::Started(key));
+            let is_later = |index: &usize| recv.stages.borrow()[*index] == Part::Later;
+            for index in (0..recv.stages.borrow().len()).filter(is_later) {
+                self.have_come(at, index..index + 1, Part::Started(key));
             }
-            let nothing = number..number;
-            self.have_come(at, nothing, Part::Over);
         }
         Ok(())
     }
@@ -486,23 +482,24 @@ pub fn arrived(hold: &Hold, key: RequestKey, partition: usize) -> Result<bool> {
         fail!(Request, "the request is not a partitioned receive");
     };
     recv.partitions.check(partition)?;
-    let parts = match active.and_then(|active| hold.requests.get(active)) {
-        Some(Request {
-            kind: Kind::Parts(parts),
-            ..
-        }) => parts,
-        _ => return Ok(true),
+    let Some(Request {
+        kind: Kind::Parts(parts),
+        ..
+    }) = active.and_then(|active| hold.requests.get(active))
+    else {
+        return Ok(true);
     };
     let Hello::Said(sender) = recv.hello.get() else {
         return Ok(false);
     };
     let size = recv.partitions.size();
     let (begin, end) = (partition * size, (partition + 1) * size);
-    if sender.size == 0 || end > sender.number * sender.size || parts.list().len() < sender.number {
+    let stages = recv.stages.borrow();
+    if sender.size == 0 || end > sender.number * sender.size || stages.len() < sender.number {
         return Ok(parts.are_over(hold));
     }
     let which = begin / sender.size..end.div_ceil(sender.size);
-    let here = parts.list()[which.clone()].iter().all(|part| part.is_over(hold));
+    let here = stages[which.clone()].iter().all(|part| part.is_over(hold));
     if here {
         recv.settle(which);
     }

@@ -19,6 +19,8 @@ pub struct Outgoing {
     comm: Rc<Comm>,
     dest: Option<u32>,
     partitions: Partitions,
+    /// Bytes in each.
+    size: usize,
     /// Number of the first partition.
     first: u32,
     /// How far each has come since the start.
@@ -69,7 +71,7 @@ impl Outgoing {
     /// Whether so many that are held shall wait for others: not for long, and none without bytes, whose number no length tells.
     #[inline]
     fn waits(&self, held: usize, most: usize) -> bool {
-        let bytes = held * self.partitions.size();
+        let bytes = held * self.size;
         held == 0 || self.unready.get() > 0 && bytes > 0 && bytes < most
     }
 
@@ -77,7 +79,7 @@ impl Outgoing {
     fn next_run(&self, from: usize) -> std::ops::Range<usize> {
         let is_held = |stage: &Cell<Stage>| stage.get() == Stage::Held;
         let first = from + self.stages[from..].iter().take_while(|stage| !is_held(stage)).count();
-        let most = if self.partitions.size() == 0 { 1 } else { usize::MAX };
+        let most = if self.size == 0 { 1 } else { usize::MAX };
         let run = self.stages[first..].iter().take_while(|stage| is_held(stage));
         let end = first + run.take(most).inspect(|stage| stage.set(Stage::Gone)).count();
         self.held.set(self.held.get() - (end - first));
@@ -98,9 +100,9 @@ pub fn send_init(
 ) -> Result<Operation> {
     let first = hold.partitioning.next;
     hold.partitioning.next = first.wrapping_add(partitions.number as u32);
-    let mut stages = Vec::new();
+    let (size, mut stages) = (partitions.size(), Vec::new());
     if let Some(dest) = dest {
-        let mut words = [partitions.number as u64, partitions.size() as u64, u64::from(first)];
+        let mut words = [partitions.number as u64, size as u64, u64::from(first)];
         let hello = Buffer::kept(&Buffer::bytes(words.as_mut_ptr().cast(), size_of_val(&words)));
         let (plane, tag) = hello_tag(tag);
         let sent = isend(hold, comm, plane, hello, dest, tag, Mode::Standard)?;
@@ -112,6 +114,7 @@ pub fn send_init(
         comm,
         dest,
         partitions,
+        size,
         first,
         stages,
         unready: Cell::new(0),
@@ -150,13 +153,14 @@ pub fn ready(hold: &mut Hold, key: RequestKey, mut which: impl Iterator<Item = u
     if !send.waits(send.held.get(), most) {
         let send = send.clone();
         if held > 0 {
-            hold.partitioning.holding.retain(|&holding| holding != key);
+            hold.partitioning.holding.retain(|(holding, _)| *holding != key);
         }
         leave(hold, &send, active)?;
         // Another thread may wait for the send.
         hold.wake_threads();
     } else if held == 0 && send.held.get() > 0 {
-        hold.partitioning.holding.push(key);
+        let send = send.clone();
+        hold.partitioning.holding.push((key, send));
     }
     marked
 }
@@ -165,11 +169,10 @@ pub fn ready(hold: &mut Hold, key: RequestKey, mut which: impl Iterator<Item = u
 #[inline(always)]
 pub fn hold_another(state: &State, key: RequestKey, partition: usize) -> bool {
     let most = state.engine.channel.settings().partition_hold as usize;
-    let Ok((Operation::PartitionedSend(send), Some(_))) = operation(state, key) else {
-        return false;
-    };
-    let held = send.held.get();
-    held > 0 && send.unready.get() > 1 && send.waits(held + 1, most) && send.hold(partition)
+    let mut holding = state.partitioning.holding.iter();
+    holding.find(|(holding, _)| *holding == key).is_some_and(|(_, send)| {
+        send.unready.get() > 1 && send.waits(send.held.get() + 1, most) && send.hold(partition)
+    })
 }
 
 /// Sends what is held of any send.
@@ -178,9 +181,8 @@ pub fn hold_another(state: &State, key: RequestKey, partition: usize) -> bool {
 /// Too many requests.
 #[cold]
 pub(super) fn leave_all(hold: &mut Hold) -> Result<()> {
-    for key in std::mem::take(&mut hold.partitioning.holding) {
-        if let Ok((Operation::PartitionedSend(send), Some(active))) = operation(hold, key) {
-            let send = send.clone();
+    for (key, send) in std::mem::take(&mut hold.partitioning.holding) {
+        if let Ok((_, Some(active))) = operation(hold, key) {
             leave(hold, &send, active)?;
         }
     }
@@ -191,7 +193,10 @@ pub(super) fn leave_all(hold: &mut Hold) -> Result<()> {
 ///
 /// # Errors
 /// Too many requests.
-pub(super) fn let_go(hold: &mut Hold, send: &Outgoing) -> Result<()> {
+pub(super) fn let_go(hold: &mut Hold, send: &Rc<Outgoing>) -> Result<()> {
+    hold.partitioning
+        .holding
+        .retain(|(_, holding)| !Rc::ptr_eq(holding, send));
     leave(hold, send, RequestKey::MAX)
 }
 
