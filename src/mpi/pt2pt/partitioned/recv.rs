@@ -388,11 +388,9 @@ impl State {
         };
         let Expected { recv, sender, .. } = &self.partitioning.expected[at];
         let part = if which.len() * sender.size == bytes.len() {
+            let (whole, position) = (recv.whole(), which.start * sender.size);
             // SAFETY: the receive has room for all of the sender's partitions, to which these belong.
-            unsafe {
-                recv.whole()
-                    .unpack(which.start * sender.size, bytes.as_ptr(), bytes.len())
-            };
+            unsafe { whole.unpack_from_peer(self.engine.channel.ahead, position, bytes.as_ptr(), bytes.len()) };
             Part::Over
         } else {
             let (len, size) = (bytes.len(), sender.size);
@@ -452,8 +450,9 @@ impl State {
             };
             let recv = recv.clone();
             let key = self.add_request(Request::failed(error))?;
+            let number = recv.stages.borrow().len();
             let is_later = |index: &usize| recv.stages.borrow()[*index] == Part::Later;
-            for index in (0..recv.stages.borrow().len()).filter(is_later) {
+            for index in (0..number).filter(is_later) {
                 self.have_come(at, index..index + 1, Part::Started(key));
             }
         }
