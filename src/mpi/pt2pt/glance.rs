@@ -168,7 +168,7 @@ pub fn look_for_awaited(hold: &mut Hold, key: RequestKey, looks: Looks) -> Resul
     Ok(has_come)
 }
 
-/// The receive that `key` is, has started or waits for, the rank of the job that it is posted for, and its room.
+/// The receive that `key` is, has started or waits for, the rank of the job whose ring has its message or the rest of it, and its room.
 #[inline(always)]
 fn posted(state: &State, key: RequestKey, looks: Looks) -> Option<(RequestKey, (u32, usize), Looks)> {
     let (mut key, mut looks, mut request) = (key, looks, state.requests.get(key)?);
@@ -193,15 +193,17 @@ fn posted(state: &State, key: RequestKey, looks: Looks) -> Option<(RequestKey, (
             Looks::Out | Looks::OutForAll => Looks::OutForAll,
         };
     }
-    let Kind::Recv(Receive {
-        buffer,
-        stage: Stage::Posted(token),
-    }) = &request.kind
-    else {
+    let Kind::Recv(Receive { buffer, stage }) = &request.kind else {
         return None;
     };
-    let source = state.engine.posted.wanted(*token)?.source()?;
-    let from = request.comm.as_ref()?.peers().world(source);
+    let from = match stage {
+        Stage::Posted(token) => {
+            let source = state.engine.posted.wanted(*token)?.source()?;
+            request.comm.as_ref()?.peers().world(source)
+        }
+        Stage::Coming(coming) if state.engine.streams_to(coming.from, key) => coming.from,
+        _ => return None,
+    };
     Some((key, (from, buffer.len()), looks))
 }
 

@@ -4,7 +4,7 @@
 //! Messages that come in portions: the first finds its receive, or is kept, and the others go where it went.
 #![allow(unsafe_code)]
 
-use super::engine::received;
+use super::engine::{Engine, received};
 use super::matching::{Envelope, Pattern};
 use super::unexpected::{Arriving, Stored};
 use crate::channel::Fault;
@@ -23,6 +23,14 @@ pub(super) enum Stream {
     Request(RequestKey),
     /// Into memory of ours.
     Kept(Rc<RefCell<Arriving>>),
+}
+
+impl Engine {
+    /// Whether the message whose parts come from rank `from` of the job is the receive `key`'s.
+    #[inline]
+    pub(super) fn streams_to(&self, from: u32, key: RequestKey) -> bool {
+        matches!(self.streams[from as usize], Some(Stream::Request(to)) if to == key)
+    }
 }
 
 impl State {
@@ -299,7 +307,11 @@ impl State {
 mod tests {
     use super::super::tests::{buffer, job, pattern, striped};
     use super::super::*;
+    use crate::mpi::coll;
     use crate::mpi::error::Class;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn parts_go_to_their_receive_whether_the_next_one_is_long_in_coming_or_not() {
@@ -359,5 +371,39 @@ mod tests {
                 }
             });
         }
+    }
+
+    /// Whoever tests for a message finds its other parts as it found the first: without the queues.
+    #[test]
+    fn the_rest_of_a_message_is_looked_for_where_its_beginning_was() {
+        let set = [
+            ("NEARMPI_GLANCES", "1"),
+            ("NEARMPI_WAY", "1"),
+            ("NEARMPI_RING_PART", "1024"),
+        ];
+        let left = AtomicUsize::new(0);
+        job(2, &set, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            let len = 40_000;
+            for turn in 0..300 {
+                let mut data = pattern(len, if rank == 0 { turn } else { 1 << 20 });
+                coll::barrier(&mut hold, &comm).unwrap();
+                if rank == 0 {
+                    let message = buffer(&mut data);
+                    send(&mut hold, &comm, Plane::PointToPoint, message, 1, 1, Mode::Standard).unwrap();
+                    continue;
+                }
+                let key = irecv(&mut hold, &comm, Plane::PointToPoint, buffer(&mut data), 0, 1).unwrap();
+                let until = Instant::now() + Duration::from_secs(1);
+                while left.load(Relaxed) == 0 && !hold.is_over(key) && Instant::now() < until {
+                    look_for_awaited(&mut hold, key, Looks::Once).unwrap();
+                }
+                left.fetch_add(!hold.is_over(key) as usize, Relaxed);
+                wait(&mut hold, key).unwrap();
+                assert!(data == pattern(len, turn));
+            }
+        });
+        assert_eq!(left.into_inner(), 0, "messages of which the rest was not looked for");
     }
 }
