@@ -16,7 +16,7 @@ use crate::mpi::buffer::Buffer;
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::pt2pt::engine::CAREFUL;
 use crate::mpi::pt2pt::{self, Envelope, Plan};
-use crate::mpi::request::parts::{Part, Parts, Told};
+use crate::mpi::request::parts::{Parts, Told};
 use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::Status;
 use crate::mpi::world::State;
@@ -271,7 +271,7 @@ fn isendrecv(
 ) -> Result<()> {
     load(request, "request")?;
     let (recv, send) = exchange(hold, comm, out, room, None)?;
-    let halves = std::iter::once(recv).chain(send).map(Part::Started).collect();
+    let halves = std::iter::once(recv).chain(send).collect();
     let parts = Parts::new(halves, Told::First);
     let key = hold.add_request(Request::new(Kind::Parts(parts), Some(comm.clone())))?;
     store_request(request, key)

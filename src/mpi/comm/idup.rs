@@ -9,7 +9,7 @@ use crate::mpi::coll;
 use crate::mpi::context::{Context, NONE};
 use crate::mpi::error::Result;
 use crate::mpi::pt2pt::{self, Mode};
-use crate::mpi::request::parts::{Part, Parts, Told};
+use crate::mpi::request::parts::{Parts, Told};
 use crate::mpi::request::{self, Kind, Request, RequestKey};
 use crate::mpi::world::Hold;
 use crate::shm::context::REUSED;
@@ -45,7 +45,7 @@ pub fn idup(hold: &mut Hold, comm: &Rc<Comm>) -> Result<(Rc<Comm>, RequestKey)> 
                 let (over, tag) = if low { (local, local_tag) } else { (comm, tag) };
                 let first = learn(hold, &new, over, tag, &new.context)?;
                 let second = learn(hold, &hidden, over, tag, &hidden.context)?;
-                (new, vec![Part::Started(first), Part::Started(second)])
+                (new, vec![first, second])
             }
         }
         _ => {
@@ -57,7 +57,7 @@ pub fn idup(hold: &mut Hold, comm: &Rc<Comm>) -> Result<(Rc<Comm>, RequestKey)> 
                 (new, heard)
             } else {
                 let number = learn(hold, &new, comm, tag, &new.context)?;
-                (new, vec![Part::Started(number)])
+                (new, vec![number])
             }
         }
     };
@@ -80,7 +80,7 @@ fn claim_all<const N: usize>(hold: &Hold, holders: [u32; N]) -> [u16; N] {
 
 /// Sends the numbers, one a message, to the ranks of `comm.peers()` from `first` up. Which of these messages have to be waited for:
 /// none while few contexts are in use.
-fn announce(hold: &mut Hold, comm: &Rc<Comm>, first: u32, tag: i32, numbers: &[u16]) -> Result<Vec<Part>> {
+fn announce(hold: &mut Hold, comm: &Rc<Comm>, first: u32, tag: i32, numbers: &[u16]) -> Result<Vec<RequestKey>> {
     let few = numbers.iter().all(|&number| u32::from(number) < REUSED);
     let mut awaited = Vec::new();
     for peer in first..comm.peers().size() {
@@ -90,7 +90,7 @@ fn announce(hold: &mut Hold, comm: &Rc<Comm>, first: u32, tag: i32, numbers: &[u
             let mut send = |mode| pt2pt::isend(hold, comm, Plane::Collective, buffer.clone(), peer, tag, mode);
             match few {
                 // There may be no room for more synchronous messages.
-                false if let Ok(sent) = send(Mode::Synchronous) => awaited.push(Part::Started(sent)),
+                false if let Ok(sent) = send(Mode::Synchronous) => awaited.push(sent),
                 _ => {
                     let sent = send(Mode::Standard)?;
                     request::free(hold, sent)?;

@@ -11,46 +11,14 @@ use std::rc::Rc;
 
 /// What a request consists of.
 pub struct Parts {
-    list: Vec<Part>,
+    /// Those that have been started and were not over at once.
+    list: Vec<RequestKey>,
     /// How many have not been started.
-    later: usize,
-    /// Whether any has a request.
-    has_requests: bool,
-    /// How many of the first parts are known to be over.
-    over: Cell<usize>,
+    later: u32,
+    /// How many of the first in the list are known to be over.
+    over: Cell<u32>,
     /// How its status is made.
     status: Told,
-}
-
-/// One of the parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// It cannot be started yet.
-    Later,
-    /// It has this request.
-    Started(RequestKey),
-    /// It was over at once.
-    Over,
-}
-
-impl Part {
-    /// Whether it is over.
-    #[inline]
-    pub fn is_over(self, state: &State) -> bool {
-        match self {
-            Part::Later => false,
-            Part::Started(key) => state.is_over(key),
-            Part::Over => true,
-        }
-    }
-
-    /// Its request, if it has one.
-    pub fn key(self) -> Option<RequestKey> {
-        match self {
-            Part::Started(key) => Some(key),
-            Part::Later | Part::Over => None,
-        }
-    }
 }
 
 /// How the status of the whole is made.
@@ -64,35 +32,28 @@ pub enum Told {
 }
 
 impl Parts {
-    /// A request of these parts.
-    pub fn new(list: Vec<Part>, status: Told) -> Parts {
+    /// A request of these.
+    pub fn new(list: Vec<RequestKey>, status: Told) -> Parts {
         Parts {
-            later: list.iter().filter(|part| **part == Part::Later).count(),
-            has_requests: list.iter().any(|part| part.key().is_some()),
             list,
+            later: 0,
             over: Cell::new(0),
             status,
         }
     }
 
-    /// The parts.
-    pub fn list(&self) -> &[Part] {
-        &self.list
-    }
-
-    /// A request of so many parts, none of which has been started, and which nobody asks about: [`Parts::begun`] starts them.
+    /// A request of so many parts, fewer than 2^32, none of which has been started: [`Parts::begun`] starts them.
     pub fn later(later: usize, status: Told) -> Parts {
         Parts {
-            later,
+            later: later as u32,
             ..Parts::new(Vec::new(), status)
         }
     }
 
-    /// Starts `count` of the parts made by [`Parts::later`] as one request, or they were over at once.
+    /// Starts `count` parts as one request, or they were over at once.
     pub fn begun(&mut self, count: usize, request: Option<RequestKey>) {
-        self.later -= count;
-        self.has_requests |= request.is_some();
-        self.list.extend(request.map(Part::Started));
+        self.later -= count as u32;
+        self.list.extend(request);
     }
 
     /// Whether all have been started.
@@ -104,9 +65,7 @@ impl Parts {
     #[inline]
     pub(super) fn plain(&self, state: &State) -> Option<Status> {
         match &self.status {
-            Told::Is(status) if self.are_over(state) && (!self.has_requests || self.failure(state).is_none()) => {
-                Some(*status)
-            }
+            Told::Is(status) if self.are_over(state) && self.failure(state).is_none() => Some(*status),
             _ => None,
         }
     }
@@ -114,39 +73,35 @@ impl Parts {
     /// Whether every part is over.
     #[inline]
     pub fn are_over(&self, state: &State) -> bool {
-        if self.later > 0 || !self.has_requests {
-            return self.later == 0;
-        }
-        let first = self.over.get();
-        let more = self.list[first..].iter().take_while(|part| part.is_over(state)).count();
-        self.over.set(first + more);
-        first + more == self.list.len()
+        let first = self.over.get() as usize;
+        let more = self.list[first..].iter().take_while(|&&key| state.is_over(key)).count();
+        self.over.set((first + more) as u32);
+        self.later == 0 && first + more == self.list.len()
     }
 
     /// The first part that is under way.
     pub fn under_way(&self, state: &State) -> Option<RequestKey> {
         match self.are_over(state) {
             true => None,
-            false => self.list.get(self.over.get())?.key(),
+            false => self.list.get(self.over.get() as usize).copied(),
         }
     }
 
     /// Their status so far.
     pub(super) fn seen(&self, state: &State) -> Status {
-        let first = || self.list.first().and_then(|part| part.key());
         match self.status {
             Told::Is(status) => status,
             Told::Made(_) => Status::EMPTY,
-            Told::First => first()
-                .and_then(|key| state.requests.get(key)?.done)
+            Told::First => (self.list.first())
+                .and_then(|&key| state.requests.get(key)?.done)
                 .unwrap_or(Status::EMPTY),
         }
     }
 
     /// The first error of a part that is over.
     pub(super) fn failure(&self, state: &State) -> Option<Error> {
-        let mut keys = self.list.iter().filter_map(|part| part.key());
-        keys.find_map(|key| state.requests.get(key)?.error.clone())
+        let mut keys = self.list.iter();
+        keys.find_map(|&key| state.requests.get(key)?.error.clone())
     }
 
     /// Ends the parts, all of them over: the first error is the whole's.
@@ -156,8 +111,7 @@ impl Parts {
             error: None,
             kept: false,
         };
-        let keys = self.list.into_iter().filter_map(Part::key);
-        let mut errors = keys.map(|key| match finish_plain(hold, key, |_| ()) {
+        let mut errors = self.list.into_iter().map(|key| match finish_plain(hold, key, |_| ()) {
             Some(()) => None,
             None => finish(hold, key).error,
         });
@@ -177,7 +131,7 @@ impl State {
     /// Drops a request of parts, all started, that the program has let go of; those under way go on.
     pub fn drop_parts(&mut self, key: RequestKey) {
         if let Some(Kind::Parts(parts)) = self.requests.remove(key).map(|request| request.kind) {
-            for key in parts.list.into_iter().filter_map(Part::key) {
+            for key in parts.list {
                 if let Some(request) = self.requests.get_mut(key) {
                     request.detached = true;
                     if request.done.is_some() {

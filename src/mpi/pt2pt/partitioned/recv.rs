@@ -12,7 +12,7 @@ use crate::fail;
 use crate::mpi::buffer::{Buffer, Layout};
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::{Class, Error, Result};
-use crate::mpi::request::parts::{Part, Parts, Told};
+use crate::mpi::request::parts::{Parts, Told};
 use crate::mpi::request::{Kind, Request, RequestKey};
 use crate::mpi::status::Status;
 use crate::mpi::world::{Hold, State};
@@ -28,7 +28,7 @@ pub struct Incoming {
     partitions: Partitions,
     hello: Cell<Hello>,
     /// How far each of the sender's partitions has come since the start.
-    stages: RefCell<Vec<Part>>,
+    stages: RefCell<Vec<Stage>>,
     /// Bytes that cannot be received where they belong, because the sender's partitions cut elements, with their places in the message.
     aside: RefCell<Vec<(usize, Buffer)>>,
 }
@@ -40,6 +40,34 @@ enum Hello {
     Awaited(RequestKey, *const u64),
     /// Its partitions.
     Said(Sender),
+}
+
+/// How far a partition has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// No message with it has.
+    Missing,
+    /// This receive has it, or failed.
+    Coming(RequestKey),
+    /// It lies where it belongs.
+    Here,
+}
+
+impl Stage {
+    fn is_over(self, state: &State) -> bool {
+        match self {
+            Stage::Missing => false,
+            Stage::Coming(key) => state.is_over(key),
+            Stage::Here => true,
+        }
+    }
+
+    fn key(self) -> Option<RequestKey> {
+        match self {
+            Stage::Coming(key) => Some(key),
+            Stage::Missing | Stage::Here => None,
+        }
+    }
 }
 
 /// A sender's partitions.
@@ -200,7 +228,7 @@ pub(super) fn greet(hold: &mut Hold) -> Result<()> {
 /// The parts of a started operation that has failed.
 fn failed(hold: &mut Hold, error: Error) -> Result<Parts> {
     let key = hold.add_request(Request::failed(error))?;
-    Ok(Parts::new(vec![Part::Started(key)], Told::First))
+    Ok(Parts::new(vec![key], Told::First))
 }
 
 impl Incoming {
@@ -239,6 +267,13 @@ impl Incoming {
             let text = format!("the partitions sent have {bytes} bytes, those to be received {room}");
             return failed(hold, Error::new(Class::Truncate, text));
         }
+        if sender.number > i32::MAX as usize {
+            let text = format!(
+                "rank {source} says that it sends {} partitions, more than MPI_Psend_init takes",
+                sender.number
+            );
+            return failed(hold, Error::new(Class::Intern, text));
+        }
         let status = Status {
             source: source as i32,
             tag: self.tag,
@@ -246,8 +281,8 @@ impl Incoming {
             ..Status::EMPTY
         };
         let mut stages = self.stages.borrow_mut();
-        stages.resize(sender.number, Part::Later);
-        stages.fill(Part::Later);
+        stages.resize(sender.number, Stage::Missing);
+        stages.fill(Stage::Missing);
         Ok(Parts::later(sender.number, Told::Is(status)))
     }
 
@@ -343,7 +378,7 @@ impl State {
                 };
                 let (comm, buffer) = self.room_for(at, &which);
                 let key = self.meet(comm, buffer, pattern)?;
-                self.have_come(at, which, Part::Started(key));
+                self.have_come(at, which, Stage::Coming(key));
             } else if let Some((_, stored)) = self.engine.unexpected.take(pattern)
                 && let Some(bytes) = stored.whole()
             {
@@ -362,10 +397,10 @@ impl State {
         let Expected { recv, sender, .. } = &self.partitioning.expected[at];
         let stages = &recv.stages.borrow()[index..];
         let many = len.checked_div(sender.size).unwrap_or(1).clamp(1, stages.len());
-        let are_later = stages[..many].iter().all(|part| *part == Part::Later);
-        match (are_later && many * sender.size == len, stages[0]) {
+        let are_missing = stages[..many].iter().all(|stage| *stage == Stage::Missing);
+        match (are_missing && many * sender.size == len, stages[0]) {
             (true, _) => Some((at, index..index + many)),
-            (false, Part::Later) => Some((at, index..index + 1)),
+            (false, Stage::Missing) => Some((at, index..index + 1)),
             _ => None,
         }
     }
@@ -387,17 +422,17 @@ impl State {
             return Ok(false);
         };
         let Expected { recv, sender, .. } = &self.partitioning.expected[at];
-        let part = if which.len() * sender.size == bytes.len() {
+        let stage = if which.len() * sender.size == bytes.len() {
             let (whole, position) = (recv.whole(), which.start * sender.size);
             // SAFETY: the receive has room for all of the sender's partitions, to which these belong.
             unsafe { whole.unpack_from_peer(self.engine.channel.ahead, position, bytes.as_ptr(), bytes.len()) };
-            Part::Over
+            Stage::Here
         } else {
             let (len, size) = (bytes.len(), sender.size);
             let text = format!("a message of {len} bytes has come where partitions of {size} bytes are expected");
-            Part::Started(self.add_request(Request::failed(Error::new(Class::Truncate, text)))?)
+            Stage::Coming(self.add_request(Request::failed(Error::new(Class::Truncate, text)))?)
         };
-        self.have_come(at, which, part);
+        self.have_come(at, which, stage);
         Ok(true)
     }
 
@@ -412,22 +447,22 @@ impl State {
         {
             let (comm, buffer) = self.room_for(at, &which);
             let key = self.add_posted(comm, buffer, Pattern::exact(envelope))?;
-            self.have_come(at, which, Part::Started(key));
+            self.have_come(at, which, Stage::Coming(key));
         }
         Ok(())
     }
 
     /// Partitions `which` of an expected receive have come, or come now.
-    fn have_come(&mut self, at: usize, which: Range<usize>, part: Part) {
+    fn have_come(&mut self, at: usize, which: Range<usize>, stage: Stage) {
         let Expected { recv, active, .. } = &self.partitioning.expected[at];
         let (active, count) = (*active, which.len());
-        recv.stages.borrow_mut()[which].fill(part);
+        recv.stages.borrow_mut()[which].fill(stage);
         let Some(request) = self.requests.get_mut(active) else {
             return;
         };
         let detached = request.detached;
         if let Some(parts) = request.parts() {
-            parts.begun(count, part.key());
+            parts.begun(count, stage.key());
             if parts.have_begun() {
                 self.partitioning.expected.swap_remove(at);
                 if detached {
@@ -451,9 +486,9 @@ impl State {
             let recv = recv.clone();
             let key = self.add_request(Request::failed(error))?;
             let number = recv.stages.borrow().len();
-            let is_later = |index: &usize| recv.stages.borrow()[*index] == Part::Later;
-            for index in (0..number).filter(is_later) {
-                self.have_come(at, index..index + 1, Part::Started(key));
+            let is_missing = |index: &usize| recv.stages.borrow()[*index] == Stage::Missing;
+            for index in (0..number).filter(is_missing) {
+                self.have_come(at, index..index + 1, Stage::Coming(key));
             }
         }
         Ok(())
@@ -498,7 +533,7 @@ pub fn arrived(hold: &Hold, key: RequestKey, partition: usize) -> Result<bool> {
         return Ok(parts.are_over(hold));
     }
     let which = begin / sender.size..end.div_ceil(sender.size);
-    let here = stages[which.clone()].iter().all(|part| part.is_over(hold));
+    let here = stages[which.clone()].iter().all(|stage| stage.is_over(hold));
     if here {
         recv.settle(which);
     }

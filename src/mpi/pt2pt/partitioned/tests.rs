@@ -324,3 +324,23 @@ fn messages_of_a_wrong_length_end_the_receive() {
         assert_eq!(error.class(), Class::Truncate, "{len} bytes");
     }
 }
+
+#[test]
+fn a_hello_that_nobody_can_have_said_ends_the_receive() {
+    use crate::mpi::pt2pt::{Mode, send};
+    let segment = Arc::new(Segment::private(2, 2).unwrap());
+    let settings = Settings::read(|_| None).unwrap();
+    let worlds = [0, 1].map(|rank| World::new(State::join(segment.clone(), rank, settings.clone()), false));
+    let mut hold = worlds[0].hold();
+    let (comm, mut words) = (hold.world.clone(), [1u64 << 40, 0, 0]);
+    let hello = Buffer::bytes(words.as_mut_ptr().cast(), size_of_val(&words));
+    let (plane, tag) = hello_tag(5);
+    send(&mut hold, &comm, plane, hello, 1, tag, Mode::Standard).unwrap();
+    let mut hold = worlds[1].hold();
+    let (comm, mut room) = (hold.world.clone(), [0; 8]);
+    let operation = recv_init(&mut hold, &comm, bytes(room.as_mut_ptr(), 1, 8), Some(0), 5).unwrap();
+    let key = persistent::create(&mut hold, operation).unwrap();
+    hold.progress(None).unwrap();
+    persistent::start(&mut hold, key).unwrap();
+    assert_eq!(wait(&mut hold, key).unwrap_err().class(), Class::Intern);
+}
