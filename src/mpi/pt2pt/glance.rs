@@ -234,7 +234,13 @@ pub enum Looks {
 fn look_for(state: &mut State, key: RequestKey, (from, room): (u32, usize), looks: Looks) -> bool {
     let (mut count, mut waits) = (0, looks != Looks::Once);
     while count < STEP {
-        if state.is_over(key) {
+        let is_over = match state.requests.get(key) {
+            Some(request) if request.done.is_none() => {
+                matches!(&request.kind, Kind::Parts(parts) if parts.are_over(state))
+            }
+            _ => true,
+        };
+        if is_over {
             if looks != Looks::OutForAll || state.engine.posted.is_empty() {
                 break;
             }
