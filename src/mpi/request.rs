@@ -244,6 +244,16 @@ impl State {
         }
     }
 
+    /// The program lets go of a request, which goes when it is over.
+    pub fn detach(&mut self, key: RequestKey) {
+        if let Some(request) = self.requests.get_mut(key) {
+            request.detached = true;
+            if request.done.is_some() {
+                self.requests.remove(key);
+            }
+        }
+    }
+
     /// Whether a wait for the request would return at once. An inactive persistent request counts.
     #[inline(always)]
     pub fn is_over(&self, key: RequestKey) -> bool {
@@ -476,10 +486,7 @@ pub fn free(hold: &mut Hold, key: RequestKey) -> Result<()> {
             Ok(())
         }
         _ => {
-            request.detached = true;
-            if over {
-                hold.requests.remove(key);
-            }
+            hold.detach(key);
             Ok(())
         }
     }

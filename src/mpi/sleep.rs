@@ -138,27 +138,23 @@ impl State {
             false if items.len() < DESCRIBED => items.push(item),
             false => {}
         };
-        for (pattern, key) in self.engine.posted.iter() {
+        let posted = self.engine.posted.iter();
+        let posted = posted.map(|(pattern, key)| (pattern, key, self.receive_item(pattern, key)));
+        let expected = self.expected_partitions();
+        let expected = expected.map(|(pattern, from, len, key)| (pattern, key, item(pattern, Some(from), len as u64)));
+        for (pattern, key, shown) in posted.chain(expected) {
             let is_first = awaited == Some(key);
             if is_first || wanted.is_none() {
                 wanted = Some(pattern);
             }
-            first(is_first, self.receive_item(pattern, key));
-        }
-        let (mut partitioned, mut is_certain) = (0, false);
-        for (pattern, from, len, key) in self.expected_partitions() {
-            let is_first = awaited == Some(key);
-            if is_first || wanted.is_none() {
-                wanted = Some(pattern);
-            }
-            first(is_first, item(pattern, Some(from), len as u64));
-            (partitioned, is_certain) = (partitioned + 1, is_certain || is_first);
+            first(is_first, shown);
         }
         for send in self.engine.channel.open_sends() {
             first(awaited == Some(send.ticket), self.send_item(&send));
         }
-        let mut count = partitioned + self.engine.posted.len() + self.engine.channel.open_sends().count();
-        is_certain |= awaited.is_some_and(|key| self.is_under_way(key));
+        let received = self.engine.posted.len() + self.expected_partitions().count();
+        let mut count = received + self.engine.channel.open_sends().count();
+        let mut is_certain = awaited.is_some_and(|key| self.is_under_way(key));
         for (key, shown) in self.desk.started.iter().map(|started| started.item()) {
             let is_first = key.is_some() && awaited == key;
             first(is_first, shown);
@@ -202,9 +198,10 @@ impl State {
         }
     }
 
-    /// Whether the request stands among the items: it is a receive without a message or an open send.
+    /// Whether the request stands among the items: it is a receive without a message, a partitioned one too, or an open send.
     fn is_under_way(&self, key: RequestKey) -> bool {
         self.engine.posted.iter().any(|(_, posted)| posted == key)
+            || self.partitioning.source(key).is_some()
             || self.engine.channel.open_sends().any(|send| send.ticket == key)
     }
 

@@ -131,14 +131,7 @@ impl State {
     /// Drops a request of parts, all started, that the program has let go of; those under way go on.
     pub fn drop_parts(&mut self, key: RequestKey) {
         if let Some(Kind::Parts(parts)) = self.requests.remove(key).map(|request| request.kind) {
-            for key in parts.list {
-                if let Some(request) = self.requests.get_mut(key) {
-                    request.detached = true;
-                    if request.done.is_some() {
-                        self.requests.remove(key);
-                    }
-                }
-            }
+            parts.list.into_iter().for_each(|key| self.detach(key));
         }
     }
 }

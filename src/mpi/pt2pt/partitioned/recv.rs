@@ -390,10 +390,8 @@ impl State {
     /// Which of the expected receives a message of `len` bytes with `envelope` is for, and the partitions in it: the first one alone, if
     /// that is not what such a message has.
     fn expecting(&self, envelope: Envelope, len: usize) -> Option<(usize, Range<usize>)> {
-        let expected = self.partitioning.expected.iter().enumerate();
-        let (at, index) = expected
-            .filter_map(|(at, expected)| Some((at, expected.index(envelope)?)))
-            .next()?;
+        let mut expected = self.partitioning.expected.iter().enumerate();
+        let (at, index) = expected.find_map(|(at, expected)| Some((at, expected.index(envelope)?)))?;
         let Expected { recv, sender, .. } = &self.partitioning.expected[at];
         let stages = &recv.stages.borrow()[index..];
         let many = len.checked_div(sender.size).unwrap_or(1).clamp(1, stages.len());
@@ -454,15 +452,20 @@ impl State {
 
     /// Partitions `which` of an expected receive have come, or come now.
     fn have_come(&mut self, at: usize, which: Range<usize>, stage: Stage) {
-        let Expected { recv, active, .. } = &self.partitioning.expected[at];
-        let (active, count) = (*active, which.len());
-        recv.stages.borrow_mut()[which].fill(stage);
+        let count = which.len();
+        self.partitioning.expected[at].recv.stages.borrow_mut()[which].fill(stage);
+        self.have_begun(at, count, stage.key());
+    }
+
+    /// So many more partitions of an expected receive have come, or the request `part` has them.
+    fn have_begun(&mut self, at: usize, count: usize, part: Option<RequestKey>) {
+        let active = self.partitioning.expected[at].active;
         let Some(request) = self.requests.get_mut(active) else {
             return;
         };
         let detached = request.detached;
         if let Some(parts) = request.parts() {
-            parts.begun(count, stage.key());
+            parts.begun(count, part);
             if parts.have_begun() {
                 self.partitioning.expected.swap_remove(at);
                 if detached {
@@ -485,11 +488,10 @@ impl State {
             };
             let recv = recv.clone();
             let key = self.add_request(Request::failed(error))?;
-            let number = recv.stages.borrow().len();
-            let is_missing = |index: &usize| recv.stages.borrow()[*index] == Stage::Missing;
-            for index in (0..number).filter(is_missing) {
-                self.have_come(at, index..index + 1, Stage::Coming(key));
-            }
+            let mut stages = recv.stages.borrow_mut();
+            let missing = stages.iter_mut().filter(|stage| **stage == Stage::Missing);
+            let count = missing.map(|stage| *stage = Stage::Coming(key)).count();
+            self.have_begun(at, count, Some(key));
         }
         Ok(())
     }

@@ -155,7 +155,7 @@ pub fn ready(hold: &mut Hold, key: RequestKey, mut which: impl Iterator<Item = u
         if held > 0 {
             hold.partitioning.holding.retain(|(holding, _)| *holding != key);
         }
-        leave(hold, &send, active)?;
+        leave(hold, &send, Some(active))?;
         // Another thread may wait for the send.
         hold.wake_threads();
     } else if held == 0 && send.held.get() > 0 {
@@ -182,9 +182,8 @@ pub fn hold_another(state: &State, key: RequestKey, partition: usize) -> bool {
 #[cold]
 pub(super) fn leave_all(hold: &mut Hold) -> Result<()> {
     for (key, send) in std::mem::take(&mut hold.partitioning.holding) {
-        if let Ok((_, Some(active))) = operation(hold, key) {
-            leave(hold, &send, active)?;
-        }
+        let (_, active) = operation(hold, key)?;
+        leave(hold, &send, active)?;
     }
     Ok(())
 }
@@ -197,11 +196,11 @@ pub(super) fn let_go(hold: &mut Hold, send: &Rc<Outgoing>) -> Result<()> {
     hold.partitioning
         .holding
         .retain(|(_, holding)| !Rc::ptr_eq(holding, send));
-    leave(hold, send, RequestKey::MAX)
+    leave(hold, send, None)
 }
 
-/// Sends what is held, for the started request `active`. What goes wrong there ends the request with an error.
-fn leave(hold: &mut Hold, send: &Outgoing, active: RequestKey) -> Result<()> {
+/// Sends what is held, for the started request `active` if there still is one. What goes wrong there ends that with an error.
+fn leave(hold: &mut Hold, send: &Outgoing, active: Option<RequestKey>) -> Result<()> {
     let (comm, plane, count) = (&send.comm, Plane::Collective, send.partitions.count);
     let Some(dest) = send.dest else { return Ok(()) };
     let mut from = 0;
@@ -210,17 +209,15 @@ fn leave(hold: &mut Hold, send: &Outgoing, active: RequestKey) -> Result<()> {
         from = run.end;
         let buffer = send.partitions.elements(run.start * count, run.len() * count);
         let tag = tag_of(send.first.wrapping_add(run.start as u32));
-        let sent = match send_at_once(hold, comm, plane, &buffer, dest, tag) {
-            Ok(true) => None,
-            Ok(false) => Some(isend(hold, comm, plane, buffer, dest, tag, Mode::Standard)),
-            Err(error) => Some(Err(error)),
-        };
+        let sent = send_at_once(hold, comm, plane, &buffer, dest, tag).and_then(|at_once| match at_once {
+            true => Ok(None),
+            false => isend(hold, comm, plane, buffer, dest, tag, Mode::Standard).map(Some),
+        });
         let part = match sent {
-            None => None,
-            Some(Ok(key)) => Some(key),
-            Some(Err(error)) => Some(hold.add_request(Request::failed(error))?),
+            Ok(part) => part,
+            Err(error) => Some(hold.add_request(Request::failed(error))?),
         };
-        match hold.requests.get_mut(active).and_then(Request::parts) {
+        match active.and_then(|active| hold.requests.get_mut(active)?.parts()) {
             Some(parts) => parts.begun(run.len(), part),
             None => part.map_or(Ok(()), |key| request::free(hold, key))?,
         }
