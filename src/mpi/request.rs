@@ -296,6 +296,14 @@ impl State {
         }
     }
 
+    /// What a persistent request has started, if anything, or the request itself.
+    pub fn active(&self, key: RequestKey) -> RequestKey {
+        match self.requests.get(key).map(|request| &request.kind) {
+            Some(Kind::Persistent(persistent)) => persistent.active.unwrap_or(key),
+            _ => key,
+        }
+    }
+
     /// Whether the request is persistent and not started.
     pub fn is_inactive(&self, key: RequestKey) -> bool {
         matches!(self.requests.get(key),

@@ -190,14 +190,6 @@ impl State {
         }
     }
 
-    /// The request that a persistent one stands for.
-    fn active(&self, key: RequestKey) -> RequestKey {
-        match self.requests.get(key).map(|request| &request.kind) {
-            Some(Kind::Persistent(persistent)) => persistent.active.unwrap_or(key),
-            _ => key,
-        }
-    }
-
     /// Whether the request stands among the items: it is a receive without a message, a partitioned one too, or an open send.
     fn is_under_way(&self, key: RequestKey) -> bool {
         self.engine.posted.iter().any(|(_, posted)| posted == key)

@@ -224,7 +224,7 @@ impl Kept {
     /// As [`begin`].
     pub fn start(self, hold: &mut Hold) -> Result<Option<RequestKey>> {
         match self {
-            Kept::Boards(plan) => started::start_kept(hold, plan),
+            Kept::Boards(plan) => kept::start(hold, &plan),
             Kept::Schedule(operation, tag) => machine::start(hold, operation, tag).map(Some),
         }
     }

@@ -26,12 +26,17 @@ pub enum Members<'a> {
     Boards(&'a Rc<Boards>),
 }
 
-/// The members of `comm`, if its `boards`, of one kind of operations, are open, or there is one, and nothing needs a longer look: no dead rank,
-/// no check, no profile.
+/// Whether nothing needs a longer look: no dead rank, no check, no profile.
+#[inline(always)]
+pub fn is_usual(hold: &Hold) -> bool {
+    let engine = &hold.engine;
+    engine.detours & CAREFUL == 0 && engine.events == 0 && engine.channel.meter().is_none()
+}
+
+/// The members of `comm`, if its `boards`, of one kind of operations, are open, or there is one, and nothing needs a longer look.
 #[inline(always)]
 pub fn members<'a>(hold: &Hold, comm: &Comm, boards: &'a OnceCell<Option<Rc<Boards>>>) -> Option<Members<'a>> {
-    let engine = &hold.engine;
-    if engine.detours & CAREFUL != 0 || engine.events != 0 || engine.channel.meter().is_some() {
+    if !is_usual(hold) {
         return None;
     }
     match boards.get() {

@@ -8,6 +8,7 @@ use super::engine::{Engine, STEP};
 use super::matching::{Envelope, Pattern, Place};
 use super::unexpected::Stored;
 use crate::channel::Glance;
+use crate::mpi::coll::board::started;
 use crate::mpi::comm::Comm;
 use crate::mpi::error::Result;
 use crate::mpi::request::{Kind, Receive, Request, RequestKey, Stage};
@@ -147,8 +148,8 @@ unsafe fn recv_next(
 }
 
 /// The short way of a wait or test for `key`, if that is a receive from one rank, started from a persistent request or not, or waits for
-/// one as a part or for a collective operation: a look at the ring of that rank, and whether anything has come. The request may be over
-/// then or not.
+/// one as a part or for a collective operation: a look at the ring of that rank, or at what a collective operation waits for on others'
+/// boards, and whether anything has come. The request may be over then or not.
 ///
 /// # Errors
 /// What makes progress impossible.
@@ -157,11 +158,14 @@ pub fn look_for_awaited(hold: &mut Hold, key: RequestKey, looks: Looks) -> Resul
     let (engine, channel) = (&hold.engine, &hold.engine.channel);
     let usual = engine.detours == 0 && engine.events == 0 && !engine.polling;
     // What waits to be sent, or is copied by both sides, goes on only in the queues.
-    let has_come = usual
-        && channel.is_flushed()
-        && !channel.shares()
-        && channel.meter().is_none()
-        && posted(hold, key, looks).is_some_and(|(key, place, looks)| look_for(hold, key, place, looks));
+    if !(usual && channel.is_flushed() && !channel.shares() && channel.meter().is_none()) {
+        return Ok(false);
+    }
+    let has_come = match posted(hold, key, looks) {
+        Some((key, place, looks)) => look_for(hold, key, place, looks),
+        None if hold.desk.started.is_empty() => false,
+        None => started::look_out(hold, hold.active(key), looks != Looks::Once),
+    };
     if has_come {
         hold.moved()?;
     }

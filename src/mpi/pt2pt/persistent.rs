@@ -105,37 +105,46 @@ pub fn start(hold: &mut Hold, key: RequestKey) -> Result<()> {
     if send_at_once(hold, key)? {
         return Ok(());
     }
-    let operation = inactive(hold, key)?.clone();
     let null = |hold: &mut Hold, status| hold.add_request(Request::over(status));
-    let active = match operation {
+    let plane = Plane::PointToPoint;
+    // Only what is needed is cloned.
+    let active = match inactive(hold, key)? {
         Operation::Send { dest: PROC_NULL, .. } => null(hold, Status::EMPTY)?,
         Operation::Recv { source: PROC_NULL, .. } => null(hold, Status::PROC_NULL)?,
-        Operation::Send {
-            comm,
-            buffer,
+        &Operation::Send {
+            ref comm,
+            ref buffer,
             dest,
             tag,
-            mode: Some(mode),
-        } => isend(hold, &comm, Plane::PointToPoint, buffer, dest as u32, tag, mode)?,
-        Operation::Send {
-            comm,
-            buffer,
-            dest,
-            tag,
-            mode: None,
-        } => ibsend(hold, &comm, buffer, dest as u32, tag)?,
-        Operation::Recv {
-            comm,
-            buffer,
+            mode,
+        } => {
+            let (comm, buffer, dest) = (comm.clone(), buffer.clone(), dest as u32);
+            match mode {
+                Some(mode) => isend(hold, &comm, plane, buffer, dest, tag, mode)?,
+                None => ibsend(hold, &comm, buffer, dest, tag)?,
+            }
+        }
+        &Operation::Recv {
+            ref comm,
+            ref buffer,
             source,
             tag,
-        } => irecv(hold, &comm, Plane::PointToPoint, buffer, source, tag)?,
-        Operation::Collective { kept, gift } => {
-            hold.hand_out(kept.comm(), &gift);
-            kept.start(hold)?.unwrap_or(OVER)
+        } => {
+            let (comm, buffer) = (comm.clone(), buffer.clone());
+            irecv(hold, &comm, plane, buffer, source, tag)?
         }
-        Operation::PartitionedSend(send) => partitioned::start_send(hold, &send)?,
-        Operation::PartitionedRecv(recv) => partitioned::start_recv(hold, key, &recv)?,
+        Operation::Collective { kept, gift } => {
+            hold.hand_out(kept.comm(), gift);
+            kept.clone().start(hold)?.unwrap_or(OVER)
+        }
+        Operation::PartitionedSend(send) => {
+            let send = send.clone();
+            partitioned::start_send(hold, &send)?
+        }
+        Operation::PartitionedRecv(recv) => {
+            let recv = recv.clone();
+            partitioned::start_recv(hold, key, &recv)?
+        }
     };
     if let Some(Request {
         kind: Kind::Persistent(persistent),

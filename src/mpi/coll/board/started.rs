@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 use super::cut::{Cut, longest};
+use super::kept::Short;
 use super::moves::keep;
 use super::reductions::{Elements, block};
 use super::started_short::Shown;
@@ -41,17 +42,19 @@ const LOOKED: usize = 2 << 10;
 pub struct Plan {
     /// Whose operation.
     pub comm: Rc<Comm>,
-    boards: Rc<Boards>,
-    task: Task,
+    pub(super) boards: Rc<Boards>,
+    pub(super) task: Task,
     cut: Cut,
-    tag: i32,
+    pub(super) tag: i32,
     /// Of a persistent operation, which has turns of its own.
-    context: Option<Box<Context>>,
+    pub(super) context: Option<Box<Context>>,
+    /// The short way of a persistent one that has one.
+    pub(super) short: Option<Short>,
 }
 
 /// What an operation under way does: a nonblocking one once, a persistent one whenever it is started.
 #[allow(clippy::large_enum_variant)]
-enum Held {
+pub(super) enum Held {
     Own(Plan),
     Kept(Rc<Plan>),
 }
@@ -68,7 +71,7 @@ impl Deref for Held {
 }
 
 /// How far an operation under way has come.
-struct Started {
+pub(super) struct Started {
     /// Its first turn.
     number: u64,
     /// Turns in which this rank has shown what it has.
@@ -111,41 +114,31 @@ pub fn start(hold: &mut Hold, plan: Plan) -> Result<RequestKey> {
     Ok(key)
 }
 
-/// As [`start`], of a persistent operation; `None` if it is over.
-///
-/// # Errors
-/// As [`start`].
-pub fn start_kept(hold: &mut Hold, plan: Rc<Plan>) -> Result<Option<RequestKey>> {
-    let Some(started) = begin(hold, &plan)? else {
-        return Ok(None);
-    };
-    let key = request(hold, &plan, false)?;
-    go_on(hold, key, started, Held::Kept(plan));
-    Ok(Some(key))
-}
-
 /// Makes `task`, of which this rank has `shown` what it has, and which has to wait; returns its request.
 ///
 /// # Errors
 /// What there is instead of the task: then nobody waits for this rank. `NoMem`: too many requests.
 #[inline(never)]
 pub(super) fn go_on_behind(hold: &mut Hold, comm: &Rc<Comm>, shown: Shown, task: Result<Task>) -> Result<RequestKey> {
-    let Shown { boards, number, tag } = shown;
-    let key = task.and_then(|task| {
-        let key = hold.make_request(|| Request::new(Kind::Collective, Some(comm.clone())))?;
-        let plan = Plan::new((comm, &boards), task, tag, None);
+    let boards = shown.boards.clone();
+    let plan = task.map(|task| Held::Own(Plan::new((comm, &boards), task, shown.tag, None)));
+    wait_behind(hold, shown, plan)
+}
+
+/// What has been `shown` goes on as `plan` says; returns its request.
+pub(super) fn wait_behind(hold: &mut Hold, shown: Shown, plan: Result<Held>) -> Result<RequestKey> {
+    let Shown { boards, number, .. } = shown;
+    let key = plan.and_then(|plan| {
+        let key = request(hold, &plan, false)?;
         let started = Started {
             number,
             shown: 1,
             over: 0,
-            awaited: awaited(&plan.task, comm),
+            awaited: awaited(&plan.task, &plan.comm),
             looks: 0,
-            request: Some(key),
+            request: None,
         };
-        hold.desk.started.push(Open {
-            plan: Held::Own(plan),
-            started,
-        });
+        go_on(hold, key, started, plan);
         Ok(key)
     });
     key.inspect_err(|_| {
@@ -156,7 +149,7 @@ pub(super) fn go_on_behind(hold: &mut Hold, comm: &Rc<Comm>, shown: Shown, task:
 
 /// How far what has begun has come, if it is not over. Nothing is moved before something is shown.
 #[inline(always)]
-fn begin(hold: &mut Hold, plan: &Plan) -> Result<Option<Started>> {
+pub(super) fn begin(hold: &mut Hold, plan: &Plan) -> Result<Option<Started>> {
     let comm = &plan.comm;
     hold.check_peer(comm, Plane::Collective, None)?;
     let context = plan.context.as_deref().unwrap_or(&comm.context);
@@ -178,7 +171,7 @@ fn begin(hold: &mut Hold, plan: &Plan) -> Result<Option<Started>> {
 
 /// The request of what has begun.
 #[inline(always)]
-fn request(hold: &mut Hold, plan: &Plan, over: bool) -> Result<RequestKey> {
+pub(super) fn request(hold: &mut Hold, plan: &Plan, over: bool) -> Result<RequestKey> {
     hold.make_request(|| Request {
         done: over.then_some(Status::EMPTY),
         ..Request::new(Kind::Collective, Some(plan.comm.clone()))
@@ -186,7 +179,7 @@ fn request(hold: &mut Hold, plan: &Plan, over: bool) -> Result<RequestKey> {
 }
 
 /// From now on it is taken as far as it gets whenever there is progress.
-fn go_on(hold: &mut Hold, key: RequestKey, started: Started, plan: Held) {
+pub(super) fn go_on(hold: &mut Hold, key: RequestKey, started: Started, plan: Held) {
     let request = Some(key);
     let started = Started { request, ..started };
     hold.desk.started.push(Open { plan, started });
@@ -223,6 +216,33 @@ pub fn look(hold: &mut Hold) -> bool {
     moved
 }
 
+/// The short way of a wait for the operation `key`, or of a test if it `waits` not: looks at the boards that the operation waits for alone,
+/// as a blocking one does first, and takes it further, turn by turn. Whether anything moved.
+#[inline(never)]
+pub fn look_out(hold: &mut Hold, key: RequestKey, waits: bool) -> bool {
+    let mut moved = false;
+    loop {
+        let mut list = hold.desk.started.iter_mut();
+        let Some(Open { plan, started }) = list.find(|open| open.started.request == Some(key)) else {
+            return moved;
+        };
+        // What is not shown yet waits for room, which the long way looks for.
+        let mut looks = match (started.over < started.shown, waits) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => plan.boards.glances(),
+        };
+        while looks > 0 && !started.has_come(plan) {
+            std::hint::spin_loop();
+            looks -= 1;
+        }
+        if looks == 0 || !look(hold) {
+            return moved;
+        }
+        moved = true;
+    }
+}
+
 /// The root of `task` that this rank waits for and gives nothing.
 fn root_for(task: &Task, comm: &Comm) -> Option<u32> {
     match task {
@@ -252,10 +272,13 @@ impl Plan {
     /// `context`.
     #[inline(always)]
     pub fn new((comm, boards): (&Rc<Comm>, &Rc<Boards>), task: Task, tag: i32, context: Option<Box<Context>>) -> Plan {
+        let cut = Cut::of(&task, comm, boards.cut.0, boards.table.share);
+        let may_be_short = context.is_some() && cut.turns == 1;
         Plan {
-            cut: Cut::of(&task, comm, boards.cut.0, boards.table.share),
+            cut,
             comm: comm.clone(),
             boards: boards.clone(),
+            short: may_be_short.then(|| Short::of(&task, comm)).flatten(),
             task,
             tag,
             context,
