@@ -141,6 +141,7 @@ fn move_data(
         let origin = local(hold, origin, "origin_count")?;
         match (target(hold, window, rank, disp, count, datatype)?, way) {
             (Some(target), Way::Put) => transfer::put(hold, window, &origin, &target),
+            (Some(target), Way::Get) if request.is_some() => transfer::get_now(hold, window, &origin, &target),
             (Some(target), Way::Get) => transfer::get(hold, window, &origin, &target),
             (None, _) => Ok(()),
         }

@@ -186,12 +186,20 @@ fn short_operations_wait_for_a_synchronization_and_for_no_other_kind() {
             assert_eq!(kept(&window), 16, "the first one goes at once");
             let mut seen = [0; 5];
             if round == 0 {
-                transfer::get(hold, &window, &buffer(&mut seen), &target(0, 5)).unwrap();
-                assert_eq!((seen, kept(&window)), ([1, 0, 2, 0, 3], 0));
+                transfer::get(hold, &window, &buffer(&mut seen[..2]), &target(0, 2)).unwrap();
+                transfer::get(hold, &window, &buffer(&mut seen[3..]), &target(3, 2)).unwrap();
+                assert_eq!((seen, kept(&window)), ([0; 5], 32), "puts go before gets");
             }
             update::accumulate(hold, &window, &buffer(&mut [5]), None, &target(0, 1), &op).unwrap();
             update::accumulate(hold, &window, &buffer(&mut [6]), None, &target(1, 1), &op).unwrap();
-            assert_eq!(kept(&window), 16, "and puts before other kinds");
+            assert_eq!(kept(&window), 16, "and puts or gets before other kinds");
+            if round == 0 {
+                assert_eq!(seen, [1, 0, 0, 0, 3]);
+                transfer::get_now(hold, &window, &buffer(&mut seen), &target(0, 5)).unwrap();
+                assert_eq!((seen, kept(&window)), ([6, 6, 2, 0, 3], 0));
+                update::accumulate(hold, &window, &buffer(&mut [0]), None, &target(0, 1), &op).unwrap();
+                update::accumulate(hold, &window, &buffer(&mut [0]), None, &target(1, 1), &op).unwrap();
+            }
             update::accumulate(hold, &window, &buffer(&mut [7, 0]), None, &target(0, 2), &op).unwrap();
             assert_eq!(kept(&window), 16, "and each element is changed once");
             transfer::put(hold, &window, &buffer(&mut vec![1; 1000]), &target(10, 1000)).unwrap();

@@ -1,10 +1,10 @@
 //! # Safety
-//! Copies what the program gives: relies on its callers for that.
+//! Copies from and to the program's buffers: relies on its callers for them.
 //!
-//! Short puts and accumulates to memory that only its owner maps, kept here until there are several: each alone takes the member or the
-//! kernel as long as dozens. The first one after a synchronization goes at once, so that a program that flushes each waits for nothing;
-//! those behind it go when the program synchronizes, does something else to the member, or has filled the room here. MPI promises no more
-//! before (MPI-4.1 §12.5), and asks for no order but of accumulates to one place: those are never kept together.
+//! Short operations on memory that only its owner maps, kept here until there are several: each alone takes the member or the kernel as long
+//! as dozens. The first one after a synchronization goes at once, so that a program that flushes each waits for nothing; those behind it
+//! go when the program synchronizes, does something else to the member, or has filled the room here. MPI promises no more before
+//! (MPI-4.1 §12.5), and asks for no order but of accumulates to one place: those are never kept together.
 #![allow(unsafe_code)]
 
 use super::listed::Stretch;
@@ -17,14 +17,33 @@ use crate::mpi::world::Hold;
 use crate::sys::cma::Direction;
 use crate::sys::copy;
 
-/// Most bytes of an operation that is kept, and of all puts that are kept for a member; updates are one turn.
+/// Most bytes of an operation that is kept, and of all puts or gets that are kept for a member; updates are one turn.
 const SHORT: usize = 4 << 10;
 const MOST: usize = 16 << 10;
 /// Most stretches that are kept.
 const STRETCHES: usize = 64;
 
-/// What is done with the bytes: a put, or a change of elements.
-pub(super) type Kind = Option<(Change, &'static Basic)>;
+/// What is done with a member's bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// They are written.
+    Put,
+    /// They are read.
+    Get,
+    /// Their elements are changed.
+    Change(Change, &'static Basic),
+}
+
+impl Kind {
+    /// What differs where one question can't ask for both.
+    fn word(self) -> (u8, u64) {
+        match self {
+            Kind::Put => (0, 0),
+            Kind::Get => (1, 0),
+            Kind::Change(what, basic) => (2, mail::word(what, basic)),
+        }
+    }
+}
 
 /// What is kept for a member.
 #[derive(Debug, Default)]
@@ -33,10 +52,13 @@ pub struct Later {
     begun: bool,
     /// A thread is handing over what was kept before.
     busy: bool,
-    kind: Kind,
-    way: Option<Way>,
+    /// Of all that is kept, and the way there.
+    how: Option<(Kind, Way)>,
     list: Vec<Stretch>,
+    /// What is written or combined; as many bytes as are to be read.
     bytes: Vec<u8>,
+    /// Where what is read goes, in pieces of so many bytes.
+    rooms: Vec<(*mut u8, usize)>,
 }
 
 /// Whether two stretches have a byte in common.
@@ -55,37 +77,50 @@ impl Later {
         self.list.is_empty() && !self.busy
     }
 
-    /// Keeps these bytes for `stretch`; false if they have to wait for what is kept.
-    fn keep(&mut self, kind: Kind, stretch: Stretch, bytes: &[u8]) -> bool {
-        let word = |kind: Kind| kind.map(|(what, basic)| mail::word(what, basic));
+    /// Keeps an operation on `stretch` with as many bytes `here`; false if it has to wait for what is kept.
+    ///
+    /// # Safety
+    /// So many bytes are there; those of a get stay there until it is done.
+    unsafe fn keep(&mut self, (kind, way): (Kind, Way), stretch: Stretch, here: *mut u8) -> bool {
+        let (_, len) = stretch;
         let follows = self
             .list
             .last()
             .is_some_and(|last| last.0.wrapping_add(last.1 as u64) == stretch.0);
-        let most = if kind.is_some() { TURN } else { MOST };
+        let (most, once) = match kind {
+            Kind::Change(..) => (TURN, true),
+            Kind::Put | Kind::Get => (MOST, false),
+        };
         let fits = self.list.is_empty()
-            || word(kind) == word(self.kind)
-                && self.bytes.len() + bytes.len() <= most
+            || self.how.is_some_and(|(kept, _)| kept.word() == kind.word())
+                && self.bytes.len() + len <= most
                 && (follows || self.list.len() < STRETCHES)
-                && (kind.is_none() || !self.list.iter().any(|&kept| overlap(kept, stretch)));
+                && !(once && self.list.iter().any(|&kept| overlap(kept, stretch)));
         if !fits {
             return false;
         }
-        self.kind = kind;
-        copy::append(&mut self.bytes, bytes);
+        self.how = Some((kind, way));
+        match kind {
+            Kind::Get => {
+                self.bytes.resize(self.bytes.len() + len, 0);
+                self.rooms.push((here, len));
+            }
+            // SAFETY: the caller's promise.
+            _ => copy::append(&mut self.bytes, unsafe { std::slice::from_raw_parts(here, len) }),
+        }
         match self.list.last_mut().filter(|_| follows) {
-            Some(last) => last.1 += stretch.1,
+            Some(last) => last.1 += len,
             None => self.list.push(stretch),
         }
         true
     }
 }
 
-/// Keeps the `len` bytes at `here` for those at address `there` of member `rank`, elements of `kind`; if not, all that was kept for it is
+/// Keeps an operation of `kind` on the `len` bytes at address `there` of member `rank` with those `here`; if not, all that was kept for it is
 /// done, and the caller does this.
 ///
 /// # Safety
-/// So many bytes are at `here`.
+/// So many bytes are `here`, which a get may write to until the program synchronizes.
 ///
 /// # Errors
 /// Those of what was kept.
@@ -93,9 +128,8 @@ pub(super) unsafe fn keeps(
     hold: &mut Hold,
     window: &Window,
     rank: u32,
-    way: Way,
-    kind: Kind,
-    (there, here, len): (u64, *const u8, usize),
+    how: (Kind, Way),
+    (there, here, len): (u64, *mut u8, usize),
 ) -> Result<bool> {
     loop {
         {
@@ -109,8 +143,7 @@ pub(super) unsafe fn keeps(
                 break;
             }
             // SAFETY: the caller's promise.
-            if later.keep(kind, (there, len), unsafe { std::slice::from_raw_parts(here, len) }) {
-                later.way = Some(way);
+            if unsafe { later.keep(how, (there, len), here) } {
                 return Ok(true);
             }
         }
@@ -129,42 +162,50 @@ pub(super) fn settle(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> 
     }
     let is_busy = || window.later.borrow().get(&rank).is_some_and(|later| later.busy);
     hold.wait_until(None, |_| Ok(!is_busy()))?;
-    let (kind, way, list, mut bytes) = match window.later.borrow_mut().get_mut(&rank) {
+    let ((kind, way), list, mut bytes, rooms) = match window.later.borrow_mut().get_mut(&rank) {
         Some(Later { list, .. }) if list.is_empty() => return Ok(()),
         Some(Later {
-            way: Some(way),
+            how: Some(how),
             busy,
-            kind,
             list,
             bytes,
+            rooms,
             ..
         }) => {
             *busy = true;
-            (*kind, *way, std::mem::take(list), std::mem::take(bytes))
+            (*how, std::mem::take(list), std::mem::take(bytes), std::mem::take(rooms))
         }
         _ => return Ok(()),
     };
+    let row = bytes.as_mut_ptr();
+    // SAFETY: as many bytes were kept as the list has.
+    let mut moved = |direction| unsafe { reach(hold, window, (way, rank), &list, direction, row) };
     let outcome = match kind {
-        None => {
-            let row = bytes.as_mut_ptr();
-            // SAFETY: as many bytes were kept as the list has.
-            unsafe { reach(hold, window, (way, rank), &list, Direction::Write, row) }
-        }
-        Some(change) => {
+        Kind::Put => moved(Direction::Write),
+        Kind::Get => moved(Direction::Read),
+        Kind::Change(what, basic) => {
             let mut rows = Rows::new(bytes.len(), false);
             rows.fill(&bytes, bytes.len());
-            turn(hold, window, rank, (way, true), change, &list, &mut rows)
+            turn(hold, window, rank, (way, true), (what, basic), &list, &mut rows)
         }
     };
     if let Ok(asked) = outcome {
-        window.count(hold, (way, asked), rank, bytes.len(), 0);
+        let mut place = 0;
+        for &(room, len) in &rooms {
+            // SAFETY: the row has the bytes of all rooms; who kept them promised that they stay.
+            unsafe { copy::bytes(row.add(place), room, len) };
+            place += len;
+        }
+        let (there, back) = if rooms.is_empty() { (bytes.len(), 0) } else { (0, place) };
+        window.count(hold, (way, asked), rank, there, back);
     }
     if let Some(later) = window.later.borrow_mut().get_mut(&rank) {
         later.busy = false;
         if later.list.is_empty() {
-            (later.list, later.bytes) = (list, bytes);
+            (later.list, later.bytes, later.rooms) = (list, bytes, rooms);
             later.list.clear();
             later.bytes.clear();
+            later.rooms.clear();
         }
     }
     hold.wake_threads();
@@ -195,27 +236,37 @@ mod tests {
 
     #[test]
     fn what_goes_together_is_kept_in_order_and_no_element_changed_twice() {
-        let sum = |basic: usize| Some((Change::Combine(Builtin::Sum), &BASICS[basic]));
+        // A place of `len` bytes that are `fill`.
+        let keep = |later: &mut Later, kind: Kind, (there, len): Stretch, fill: u8| {
+            let mut bytes = vec![fill; len];
+            // SAFETY: so many bytes are there, and nothing is read.
+            unsafe { later.keep((kind, Way::Served(0)), (there, len), bytes.as_mut_ptr()) }
+        };
+        let sum = |basic: usize| Kind::Change(Change::Combine(Builtin::Sum), &BASICS[basic]);
         let mut later = Later::default();
         assert!(
-            later.keep(None, (100, 8), &[1; 8])
-                && later.keep(None, (108, 4), &[2; 4])
-                && later.keep(None, (90, 12), &[3; 12])
+            keep(&mut later, Kind::Put, (100, 8), 1)
+                && keep(&mut later, Kind::Put, (108, 4), 2)
+                && keep(&mut later, Kind::Put, (90, 12), 3)
         );
         assert_eq!(later.list, [(100, 12), (90, 12)]);
         assert_eq!(later.bytes, [[1; 8].as_slice(), &[2; 4], &[3; 12]].concat());
-        assert!(!later.keep(sum(8), (200, 8), &[1; 8]), "another kind");
-        let mut later = Later::default();
-        assert!(later.keep(sum(8), (100, 8), &[1; 8]) && later.keep(sum(8), (116, 8), &[1; 8]));
-        for address in [93, 100, 107, 116, 123] {
-            assert!(!later.keep(sum(8), (address, 8), &[1; 8]), "{address}");
+        for other in [sum(8), Kind::Get] {
+            assert!(!keep(&mut later, other, (200, 8), 1), "another kind");
         }
-        assert!(later.keep(sum(8), (108, 8), &[1; 8]) && !later.keep(sum(9), (124, 8), &[1; 8]));
         let mut later = Later::default();
-        assert!((0..STRETCHES as u64).all(|index| later.keep(None, (100 * index, 1), &[0])));
-        assert!(!later.keep(None, (1, 1), &[0]));
-        let mut later = Later::default();
-        assert!((0..(MOST / SHORT) as u64).all(|index| later.keep(None, (index << 20, SHORT), &[0; SHORT])));
-        assert!(!later.keep(None, (1 << 30, 1), &[0]));
+        assert!(keep(&mut later, sum(8), (100, 8), 1) && keep(&mut later, sum(8), (116, 8), 1));
+        for address in [93, 100, 107, 116, 123] {
+            assert!(!keep(&mut later, sum(8), (address, 8), 1), "{address}");
+        }
+        assert!(keep(&mut later, sum(8), (108, 8), 1) && !keep(&mut later, sum(9), (124, 8), 1));
+        for kind in [Kind::Put, Kind::Get] {
+            let mut later = Later::default();
+            assert!((0..STRETCHES as u64).all(|index| keep(&mut later, kind, (100 * index, 1), 0)));
+            assert!(!keep(&mut later, kind, (1, 1), 0));
+            let mut later = Later::default();
+            assert!((0..(MOST / SHORT) as u64).all(|index| keep(&mut later, kind, (index << 20, SHORT), 0)));
+            assert!(!keep(&mut later, kind, (1 << 30, 1), 0));
+        }
     }
 }

@@ -14,7 +14,7 @@
 
 use super::Window;
 use super::epoch::updating;
-use super::mail::{LOOKS, answered, in_pieces, quicker, soon};
+use super::mail::{answered, in_pieces, quicker, soon};
 use super::serve::{READ, WRITE, exposed};
 use super::short::{Here, change};
 use super::update::Change;
@@ -30,9 +30,6 @@ pub(super) type Stretch = (u64, usize);
 
 /// Bytes of a copy that take the kernel as long as a stretch more.
 const STRETCH_COST: usize = 1 << 10;
-
-/// Looks at a mailbox that take as long as the kernel for a stretch: who packs meanwhile answers soon.
-const STRETCH_LOOKS: u32 = 4;
 
 /// Stretches of one length at one distance from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,10 +149,8 @@ pub(super) unsafe fn ask(
 ) -> Result<bool> {
     let len = list.iter().map(|stretch| stretch.1).sum();
     let rows = wish.operands + usize::from(wish.wanted);
-    // As long as the kernel would take for it.
-    let looks = LOOKS.saturating_add(STRETCH_LOOKS * list.len().min(FAR) as u32);
     let room = |piece: &Piece| piece.groups.len() * GROUP + rows * piece.bytes.len();
-    let begin = |pieces: &[Piece], hold: &mut Hold, mailbox: &Mailbox, index: usize| {
+    let begin = |pieces: &[Piece], (hold, looks): (&mut Hold, u32), mailbox: &Mailbox, index: usize| {
         let piece = &pieces[index];
         let Some(mut at) = mailbox
             .bytes(room(piece))
@@ -179,7 +174,7 @@ pub(super) unsafe fn ask(
         mailbox.ask([word, piece.groups.len() as u64, piece.bytes.len() as u64]);
         true
     };
-    let end = |pieces: &[Piece], hold: &mut Hold, mailbox: &Mailbox, index: usize| {
+    let end = |pieces: &[Piece], (hold, looks): (&mut Hold, u32), mailbox: &Mailbox, index: usize| {
         let piece = &pieces[index];
         if !answered(hold, window, (rank, looks), mailbox)? {
             return Ok(false);
@@ -192,14 +187,14 @@ pub(super) unsafe fn ask(
         mailbox.leave();
         Ok(true)
     };
-    let ask = |hold: &mut Hold, mailboxes: &[Mailbox]| {
+    let ask = |hold: &mut Hold, mailboxes: &[Mailbox], looks: u32| {
         let pieces = pieces(list, rows, wish.size);
         let left = in_pieces(
             hold,
             mailboxes,
             (pieces.len(), 1),
-            |hold, mailbox, piece| begin(&pieces, hold, mailbox, piece.start),
-            |hold, mailbox, piece| end(&pieces, hold, mailbox, piece.start),
+            |hold, mailbox, piece| begin(&pieces, (hold, looks), mailbox, piece.start),
+            |hold, mailbox, piece| end(&pieces, (hold, looks), mailbox, piece.start),
         )?;
         let bytes = |left: Range<usize>| pieces[left.start].bytes.start..pieces[left.end - 1].bytes.end;
         Ok(left.into_iter().map(bytes).collect())

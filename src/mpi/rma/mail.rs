@@ -34,8 +34,9 @@ const HALF: u64 = 0xffff;
 const BASIC: u32 = 16;
 pub(super) const WANTED: u64 = 1 << 32;
 
-/// Looks at a mailbox before the question there is taken back: a microsecond or two.
-pub(super) const LOOKS: u32 = 64;
+/// Looks at a mailbox before the question there is taken back, at least: a microsecond or two. One takes about so many nanoseconds.
+const LOOKS: u32 = 64;
+const LOOK: u32 = 25;
 /// Uses of a way before it counts as known, and of the better one between two of the other, at first and at most.
 const KNOWN: u8 = 3;
 const FIRST: u16 = 32;
@@ -101,6 +102,12 @@ impl Habit {
         }
     }
 
+    /// Looks at a mailbox that take as long as the kernel does: a member that copies by the kernel itself answers then, so that two that
+    /// access each other's memory do not both leave it to the kernel because the other one does.
+    fn looks(&self) -> u32 {
+        LOOKS.saturating_add(self.costs[KERNEL] / LOOK)
+    }
+
     /// Whether the member, which may sleep by now, is to be awake when it will be asked again.
     fn rouses(&self) -> bool {
         self.left == FIRST / 2 && self.better() == KERNEL
@@ -110,14 +117,14 @@ impl Habit {
 /// Parts of an access, in bytes from its first one on, that the member has not done.
 type Left = Vec<Range<usize>>;
 
-/// Accesses `len` bytes of member `rank` by `ask`, which may find that the member does not answer, or by `other`, and what is left in that
+/// Accesses `len` bytes of member `rank` by `ask`, which may find that the member does not answer within so many looks, or by `other`, and what is left in that
 /// case by `other` as well; whether all was by `ask`. What either takes is known by kind and cost, in bytes.
 pub(super) fn quicker(
     hold: &mut Hold,
     window: &Window,
     rank: u32,
     (kind, len, cost): (usize, usize, usize),
-    ask: impl FnOnce(&mut Hold, &[Mailbox]) -> Result<Left>,
+    ask: impl FnOnce(&mut Hold, &[Mailbox], u32) -> Result<Left>,
     mut other: impl FnMut(&mut Hold, Range<usize>) -> Result<()>,
 ) -> Result<bool> {
     let most = hold.engine.channel.settings().window_ask_max as usize;
@@ -126,18 +133,18 @@ pub(super) fn quicker(
     };
     let class = (cost.max(64) - 1).ilog2() as usize / 2 - 2;
     let class = class.min(CLASSES - 1);
-    let (way, timed, rouses) = {
+    let (way, timed, rouses, looks) = {
         let mut habits = window.habits.borrow_mut();
         let habit = &mut habits.entry(rank).or_default().0[kind][class];
         let (way, timed) = habit.choose();
-        (way, timed, habit.rouses())
+        (way, timed, habit.rouses(), habit.looks())
     };
     if rouses {
         hold.engine.channel.wake(window.comm.group.world(rank));
     }
     let began = if timed { clock::nanoseconds() } else { 0 };
     let left = match way {
-        ASK => ask(hold, mailboxes)?,
+        ASK => ask(hold, mailboxes, looks)?,
         _ => std::iter::once(0..len).collect(),
     };
     let asked = left.is_empty();
@@ -199,10 +206,10 @@ pub(super) unsafe fn transfer(
     (here, len): (*mut u8, usize),
     mut other: impl FnMut(&mut Hold) -> Result<()>,
 ) -> Result<bool> {
-    let begin = |hold: &mut Hold, mailbox: &Mailbox, piece: Range<usize>| {
+    let begin = |(hold, looks): &mut (&mut Hold, u32), mailbox: &Mailbox, piece: Range<usize>| {
         let Some(bytes) = mailbox
             .bytes(piece.len())
-            .filter(|_| soon(hold, LOOKS, || mailbox.take()))
+            .filter(|_| soon(hold, *looks, || mailbox.take()))
         else {
             return false;
         };
@@ -214,8 +221,8 @@ pub(super) unsafe fn transfer(
         mailbox.ask([kind, there.wrapping_add(piece.start as u64), piece.len() as u64]);
         true
     };
-    let end = |hold: &mut Hold, mailbox: &Mailbox, piece: Range<usize>| {
-        if !answered(hold, window, (rank, LOOKS), mailbox)? {
+    let end = |(hold, looks): &mut (&mut Hold, u32), mailbox: &Mailbox, piece: Range<usize>| {
+        if !answered(hold, window, (rank, *looks), mailbox)? {
             return Ok(false);
         }
         if direction == Direction::Read
@@ -227,8 +234,8 @@ pub(super) unsafe fn transfer(
         mailbox.leave();
         Ok(true)
     };
-    let ask = |hold: &mut Hold, mailboxes: &[Mailbox]| {
-        let left = in_pieces(hold, mailboxes, (len, FAR), begin, end)?;
+    let ask = |hold: &mut Hold, mailboxes: &[Mailbox], looks: u32| {
+        let left = in_pieces(&mut (hold, looks), mailboxes, (len, FAR), begin, end)?;
         Ok(left.first().map(|_| 0..len).into_iter().collect())
     };
     quicker(hold, window, rank, (0, len, len), ask, |hold, _| other(hold))
@@ -253,9 +260,9 @@ pub(super) unsafe fn update(
     let len = run.count * basic.size;
     let wanted = if here.result.is_null() { 0 } else { WANTED };
     let operands = [here.origin, here.compare];
-    let begin = |hold: &mut Hold, mailbox: &Mailbox, piece: Range<usize>| {
+    let begin = |(hold, looks): &mut (&mut Hold, u32), mailbox: &Mailbox, piece: Range<usize>| {
         let room = room(what, wanted > 0, piece.len()).and_then(|room| mailbox.bytes(room));
-        let Some(mut at) = room.filter(|_| soon(hold, LOOKS, || mailbox.take())) else {
+        let Some(mut at) = room.filter(|_| soon(hold, *looks, || mailbox.take())) else {
             return false;
         };
         for operand in operands.into_iter().take(what.operands()) {
@@ -268,8 +275,8 @@ pub(super) unsafe fn update(
         mailbox.ask([word(what, basic) | wanted, address, count as u64]);
         true
     };
-    let end = |hold: &mut Hold, mailbox: &Mailbox, piece: Range<usize>| {
-        if !answered(hold, window, (rank, LOOKS), mailbox)? {
+    let end = |(hold, looks): &mut (&mut Hold, u32), mailbox: &Mailbox, piece: Range<usize>| {
+        if !answered(hold, window, (rank, *looks), mailbox)? {
             return Ok(false);
         }
         let room = room(what, wanted > 0, piece.len()).and_then(|room| mailbox.bytes(room));
@@ -283,7 +290,9 @@ pub(super) unsafe fn update(
     };
     let rows = what.operands() + usize::from(wanted > 0);
     let most = FAR / rows.max(1) / basic.size * basic.size;
-    let ask = |hold: &mut Hold, mailboxes: &[Mailbox]| in_pieces(hold, mailboxes, (len, most), begin, end);
+    let ask = |hold: &mut Hold, mailboxes: &[Mailbox], looks: u32| {
+        in_pieces(&mut (hold, looks), mailboxes, (len, most), begin, end)
+    };
     quicker(hold, window, rank, (1, len, len), ask, other)
 }
 
@@ -441,6 +450,10 @@ mod tests {
         assert!(run(100, [500, 3000]) > 95);
         assert!(run(2000, [5000, 3000]) < 200, "the member does something else");
         assert!(run(20_000, [500, 3000]) > 10_000, "and waits again");
+        assert!(
+            habit.looks() * LOOK >= 3000,
+            "it is looked out for as long as the kernel takes"
+        );
     }
 
     #[test]

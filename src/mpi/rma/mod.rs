@@ -10,7 +10,7 @@
 //! | [`transfer`] | put and get |
 //! | [`update`] | accumulates, which read, combine and write as one |
 //! | [`short`] | all three for a few elements in mapped memory, without allocations |
-//! | [`later`] | short puts and accumulates that are kept until several go at once |
+//! | [`later`] | short puts, gets and accumulates that are kept until several go at once |
 //! | [`mail`], [`listed`] | what a member that waits in MPI does for others, who ask it in its mailbox |
 //! | [`serve`] | what a member does for others whose memory it cannot be reached in |
 //!

@@ -169,10 +169,11 @@ fn an_owner_answers_only_for_what_it_exposes() {
         assert_eq!(words, [5, 5]);
         for (disp, count) in [(there + 8, 2), (there - 8, 1), (8, 1)] {
             let mut words = vec![0i64; count];
-            let refused = transfer::get(hold, &window, &buffer(&mut words), &target(other, disp, count));
+            let (op, origin, at) = (sum(hold), buffer(&mut words), target(other, disp, count));
+            let got = transfer::get(hold, &window, &origin, &at);
+            let refused = got.and_then(|()| epoch::flush(hold, &window, Some(other)));
             assert_eq!(refused.unwrap_err().class(), Class::RmaRange);
-            let (op, origin) = (sum(hold), buffer(&mut words));
-            let kept = update::accumulate(hold, &window, &origin, None, &target(other, disp, count), &op);
+            let kept = update::accumulate(hold, &window, &origin, None, &at, &op);
             let refused = kept.and_then(|()| epoch::flush(hold, &window, Some(other)));
             assert_eq!(refused.unwrap_err().class(), Class::RmaRange);
         }

@@ -6,10 +6,11 @@
 #![allow(unsafe_code)]
 
 use super::epoch::access;
+use super::later::{self, Kind};
 use super::listed::{self, Stretch, Wish, part};
 use super::serve::{self, Request};
 use super::short::Here;
-use super::{Target, Way, Window, buffer_at, later, mail};
+use super::{Target, Way, Window, buffer_at, mail};
 use crate::channel::Bytes;
 use crate::fail;
 use crate::mpi::buffer::Buffer;
@@ -30,12 +31,21 @@ pub fn put(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target) -
     transfer(hold, window, origin, target, Direction::Write)
 }
 
-/// Copies the target to `origin`. MPI-4.1 §12.3.2.
+/// Copies the target to `origin`, at the latest when the program synchronizes. MPI-4.1 §12.3.2.
 ///
 /// # Errors
 /// As [`put`].
 pub fn get(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target) -> Result<()> {
     transfer(hold, window, origin, target, Direction::Read)
+}
+
+/// As [`get`]; it has been done then. MPI-4.1 §12.3.5.
+///
+/// # Errors
+/// As [`put`].
+pub fn get_now(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target) -> Result<()> {
+    get(hold, window, origin, target)?;
+    later::settle(hold, window, target.rank)
 }
 
 fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, direction: Direction) -> Result<()> {
@@ -59,11 +69,13 @@ fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, 
             let there = buffer_at(base as *mut u8, offset, target);
             if origin.is_in_a_row() && there.is_in_a_row() {
                 let list = [(there.address as u64, there.len())];
-                let bytes = (list[0].0, origin.address.cast_const(), origin.len());
-                if direction == Direction::Read {
-                    later::settle(hold, window, target.rank)?;
-                // SAFETY: the program owns the origin.
-                } else if unsafe { later::keeps(hold, window, target.rank, way, None, bytes)? } {
+                let bytes = (list[0].0, origin.address, origin.len());
+                let kind = match direction {
+                    Direction::Write => Kind::Put,
+                    Direction::Read => Kind::Get,
+                };
+                // SAFETY: the program owns the origin, which it leaves to a get until it synchronizes.
+                if unsafe { later::keeps(hold, window, target.rank, (kind, way), bytes)? } {
                     return Ok(());
                 }
                 // SAFETY: the program owns the origin.

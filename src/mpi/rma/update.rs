@@ -7,11 +7,12 @@
 #![allow(unsafe_code)]
 
 use super::epoch::{access, updating};
+use super::later::{self, Kind};
 use super::listed::{self, Stretch, Wish, part};
 use super::serve::{self, Request};
 use super::short::{self, Here};
 use super::transfer::{refused, same_length, stretches};
-use super::{Target, Way, Window, buffer_at, later, mail};
+use super::{Target, Way, Window, buffer_at, mail};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::datatype::Datatype;
@@ -157,11 +158,11 @@ fn change(hold: &mut Hold, window: &Window, all: &Operands, target: &Target, wha
             .filter(|here| plain && here.result.is_null() && !here.origin.is_null())
         {
             Some(here) => {
-                let bytes = (there.address as u64, here.origin, target.len());
-                let kind = Some((what, all.basic));
+                let bytes = (there.address as u64, here.origin.cast_mut(), target.len());
+                let kind = Kind::Change(what, all.basic);
                 // SAFETY: the program owns the origin, which has as many bytes as the target: the change has an operand, for without it
                 // there is a result.
-                unsafe { later::keeps(hold, window, target.rank, way, kind, bytes)? }
+                unsafe { later::keeps(hold, window, target.rank, (kind, way), bytes)? }
             }
             None => later::settle(hold, window, target.rank).map(|()| false)?,
         };
