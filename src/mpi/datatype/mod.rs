@@ -13,7 +13,7 @@ pub mod array;
 pub mod basic;
 pub mod construct;
 pub mod external;
-mod kernel;
+pub mod kernel;
 pub mod layout;
 pub mod pack;
 #[cfg(test)]

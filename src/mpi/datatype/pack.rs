@@ -56,6 +56,12 @@ impl Datatype {
         stretches.finish();
     }
 
+    /// As [`Datatype::segments`], with stretches of one length at one distance together, neighbours not joined: calls
+    /// `visit(offset, len, count, distance)`.
+    pub fn groups(&self, count: usize, position: usize, len: usize, visit: &mut dyn FnMut(isize, usize, usize, isize)) {
+        self.walk(count, position, len, &mut Groups(visit));
+    }
+
     fn walk<V: Visit>(&self, count: usize, position: usize, len: usize, visit: &mut V) {
         if len == 0 {
             return;
@@ -177,6 +183,32 @@ impl Visit for Stretches<'_> {
         }
         self.finish();
         (self.at, self.len) = (at, len);
+    }
+}
+
+/// Tells groups of stretches of memory.
+struct Groups<'a>(&'a mut dyn FnMut(isize, usize, usize, isize));
+
+impl Visit for Groups<'_> {
+    const ORDER: Order = Order::Packing;
+
+    fn strided(&mut self, s: Strided) {
+        match s.stride == s.len as isize {
+            true => (self.0)(s.at, s.count * s.len, 1, 0),
+            false => (self.0)(s.at, s.len, s.count, s.stride),
+        }
+    }
+
+    fn scattered(&mut self, at: isize, offsets: &[isize], _: usize, len: usize) {
+        for offset in offsets {
+            (self.0)(at + offset, len, 1, 0);
+        }
+    }
+
+    fn listed(&mut self, at: isize, blocks: &[Block], _: usize) {
+        for block in blocks {
+            (self.0)(at + block.offset, block.len, 1, 0);
+        }
     }
 }
 

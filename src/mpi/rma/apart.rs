@@ -4,7 +4,8 @@
 //! Tests of accesses to what lies apart in a member's memory, by its mailbox and through the kernel, and of what is kept for later.
 #![allow(unsafe_code)]
 
-use super::listed::{self, Stretch, Wish};
+use super::list::{List, Stretch};
+use super::listed::{self, Wish};
 use super::serve::{READ, WRITE};
 use super::short::Here;
 use super::tests::{LONG, buffer, end, job, job_with, refuses, sum, window};
@@ -72,7 +73,8 @@ fn a_member_that_waits_does_what_a_list_asks_and_refuses_what_makes_no_sense() {
                         false => old.as_mut_ptr().wrapping_byte_add(bytes.start).cast(),
                     },
                 };
-                let list = listed::part(&list, bytes.clone());
+                let list: List = list.iter().copied().collect();
+                let list: List = list.part(bytes.clone()).into_iter().collect();
                 let others = left.len();
                 let again = |_: &mut Hold, part: std::ops::Range<usize>| {
                     left.push(bytes.start + part.start..bytes.start + part.end);
@@ -174,39 +176,49 @@ fn the_kernel_is_asked_for_all_at_once_and_elements_keep_what_lies_in_their_gaps
 fn short_operations_wait_for_a_synchronization_and_for_no_other_kind() {
     job(2, |hold, comm| {
         let mut memory = vec![0i64; N];
+        for index in [20, 21, 30] {
+            memory[index] = index as i64;
+        }
         let window = window(hold, comm, Flavor::Create, &mut memory);
         let (other, op) = (1 - comm.rank, sum(hold));
-        let kept = |window: &Window| window.later.borrow().get(&other).map_or(0, |later| later.kept());
+        let kept = |window: &Window| [false, true].map(|reads| later::kept(window, (other, reads)));
         let target = |disp, count| super::tests::target(other, disp, count);
         epoch::lock_all(hold, &window).unwrap();
         for round in 0..2 {
             for index in 0..3 {
                 transfer::put(hold, &window, &buffer(&mut [index + 1]), &target(2 * index, 1)).unwrap();
             }
-            assert_eq!(kept(&window), 16, "the first one goes at once");
+            assert_eq!(kept(&window), [16, 0], "the first one goes at once");
             let mut seen = [0; 5];
             if round == 0 {
-                transfer::get(hold, &window, &buffer(&mut seen[..2]), &target(0, 2)).unwrap();
-                transfer::get(hold, &window, &buffer(&mut seen[3..]), &target(3, 2)).unwrap();
-                assert_eq!((seen, kept(&window)), ([0; 5], 32), "puts go before gets");
+                for index in 0..3 {
+                    let at = target([20, 21, 30][index], 1);
+                    transfer::get(hold, &window, &buffer(&mut seen[index..=index]), &at).unwrap();
+                }
+                assert_eq!(
+                    (seen, kept(&window)),
+                    ([20, 0, 0, 0, 0], [16, 16]),
+                    "gets wait beside them"
+                );
+                let at = target(0, 5);
+                transfer::get_now(hold, &window, &buffer(&mut seen[..]), &at).unwrap();
+                assert_eq!((seen, kept(&window)), ([1, 0, 2, 0, 3], [0, 0]));
             }
             update::accumulate(hold, &window, &buffer(&mut [5]), None, &target(0, 1), &op).unwrap();
             update::accumulate(hold, &window, &buffer(&mut [6]), None, &target(1, 1), &op).unwrap();
-            assert_eq!(kept(&window), 16, "and puts or gets before other kinds");
-            if round == 0 {
-                assert_eq!(seen, [1, 0, 0, 0, 3]);
-                transfer::get_now(hold, &window, &buffer(&mut seen), &target(0, 5)).unwrap();
-                assert_eq!((seen, kept(&window)), ([6, 6, 2, 0, 3], 0));
-                update::accumulate(hold, &window, &buffer(&mut [0]), None, &target(0, 1), &op).unwrap();
-                update::accumulate(hold, &window, &buffer(&mut [0]), None, &target(1, 1), &op).unwrap();
-            }
+            assert_eq!(kept(&window), [16, 0], "and puts before other kinds");
             update::accumulate(hold, &window, &buffer(&mut [7, 0]), None, &target(0, 2), &op).unwrap();
-            assert_eq!(kept(&window), 16, "and each element is changed once");
-            transfer::put(hold, &window, &buffer(&mut vec![1; 1000]), &target(10, 1000)).unwrap();
-            assert_eq!(kept(&window), 0);
+            assert_eq!(kept(&window), [16, 0], "and each element is changed once");
+            let mut words = [0; 2];
+            for index in 0..2 {
+                let at = target([20, 30][index], 1);
+                transfer::get(hold, &window, &buffer(&mut words[index..=index]), &at).unwrap();
+            }
+            transfer::put(hold, &window, &buffer(&mut vec![1; 1000]), &target(40, 1000)).unwrap();
+            assert_eq!((kept(&window)[0], words[1]), (0, 0));
             update::accumulate(hold, &window, &buffer(&mut [-12, -6]), None, &target(0, 2), &op).unwrap();
             epoch::flush(hold, &window, [Some(other), None][round]).unwrap();
-            assert_eq!(kept(&window), 0);
+            assert_eq!((kept(&window), words), ([0, 0], [20, 30]));
         }
         transfer::put(hold, &window, &buffer(&mut [9]), &target(4, 1)).unwrap();
         transfer::put(hold, &window, &buffer(&mut [8]), &target(6, 1)).unwrap();
@@ -228,7 +240,7 @@ fn nothing_is_kept_where_that_is_turned_off() {
             let target = super::tests::target(other, 2 * index, 1);
             transfer::put(hold, &window, &buffer(&mut [index]), &target).unwrap();
         }
-        assert_eq!(window.later.borrow().get(&other).map_or(0, |later| later.kept()), 0);
+        assert_eq!(later::kept(&window, (other, false)), 0);
         epoch::unlock_all(hold, &window).unwrap();
         barrier(hold, comm).unwrap();
         end(hold, window);

@@ -7,7 +7,7 @@
 //! (MPI-4.1 §12.5), and asks for no order but of accumulates to one place: those are never kept together.
 #![allow(unsafe_code)]
 
-use super::listed::Stretch;
+use super::list::{List, Stretch};
 use super::transfer::reach;
 use super::update::{Change, Rows, TURN, turn};
 use super::{Way, Window, mail};
@@ -45,6 +45,10 @@ impl Kind {
     }
 }
 
+/// Of what member, and whether it is read: what is written and what is read in an epoch has nothing in common (MPI-4.1 §12.7), so
+/// neither waits for the other.
+pub(super) type Whose = (u32, bool);
+
 /// What is kept for a member.
 #[derive(Debug, Default)]
 pub struct Later {
@@ -67,12 +71,6 @@ fn overlap((one, len): Stretch, (other, other_len): Stretch) -> bool {
 }
 
 impl Later {
-    /// How many bytes are kept.
-    #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
-        self.bytes.len()
-    }
-
     fn is_idle(&self) -> bool {
         self.list.is_empty() && !self.busy
     }
@@ -116,8 +114,8 @@ impl Later {
     }
 }
 
-/// Keeps an operation of `kind` on the `len` bytes at address `there` of member `rank` with those `here`; if not, all that was kept for it is
-/// done, and the caller does this.
+/// Keeps an operation of `kind` on the `len` bytes at address `there` of member `rank` with those `here`; if not, what was kept of this
+/// direction is done, and the caller does this.
 ///
 /// # Safety
 /// So many bytes are `here`, which a get may write to until the program synchronizes.
@@ -131,15 +129,13 @@ pub(super) unsafe fn keeps(
     how: (Kind, Way),
     (there, here, len): (u64, *mut u8, usize),
 ) -> Result<bool> {
+    let whose = (rank, matches!(how.0, Kind::Get));
     loop {
         {
             let mut all = window.later.borrow_mut();
-            let later = all.entry(rank).or_default();
+            let later = all.entry(whose).or_default();
             let is_off = hold.engine.channel.settings().window_later == 0;
             if !std::mem::replace(&mut later.begun, true) || len > SHORT || is_off {
-                if later.is_idle() {
-                    return Ok(false);
-                }
                 break;
             }
             // SAFETY: the caller's promise.
@@ -147,22 +143,28 @@ pub(super) unsafe fn keeps(
                 return Ok(true);
             }
         }
-        settle(hold, window, rank)?;
+        settle_one(hold, window, whose)?;
     }
-    settle(hold, window, rank).map(|()| false)
+    settle_one(hold, window, whose).map(|()| false)
 }
 
 /// Does what is kept for member `rank`.
 ///
 /// # Errors
-/// Those of its operations.
+/// Those of its operations; all are tried.
 pub(super) fn settle(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
-    if window.later.borrow().get(&rank).is_none_or(Later::is_idle) {
+    let written = settle_one(hold, window, (rank, false));
+    written.and(settle_one(hold, window, (rank, true)))
+}
+
+fn settle_one(hold: &mut Hold, window: &Window, whose: Whose) -> Result<()> {
+    if window.later.borrow().get(&whose).is_none_or(Later::is_idle) {
         return Ok(());
     }
-    let is_busy = || window.later.borrow().get(&rank).is_some_and(|later| later.busy);
+    let rank = whose.0;
+    let is_busy = || window.later.borrow().get(&whose).is_some_and(|later| later.busy);
     hold.wait_until(None, |_| Ok(!is_busy()))?;
-    let ((kind, way), list, mut bytes, rooms) = match window.later.borrow_mut().get_mut(&rank) {
+    let ((kind, way), list, mut bytes, rooms) = match window.later.borrow_mut().get_mut(&whose) {
         Some(Later { list, .. }) if list.is_empty() => return Ok(()),
         Some(Later {
             how: Some(how),
@@ -178,15 +180,16 @@ pub(super) fn settle(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> 
         _ => return Ok(()),
     };
     let row = bytes.as_mut_ptr();
+    let all: List = list.iter().copied().collect();
     // SAFETY: as many bytes were kept as the list has.
-    let mut moved = |direction| unsafe { reach(hold, window, (way, rank), &list, direction, row) };
+    let mut moved = |direction| unsafe { reach(hold, window, (way, rank), &all, direction, row) };
     let outcome = match kind {
         Kind::Put => moved(Direction::Write),
         Kind::Get => moved(Direction::Read),
         Kind::Change(what, basic) => {
             let mut rows = Rows::new(bytes.len(), false);
             rows.fill(&bytes, bytes.len());
-            turn(hold, window, rank, (way, true), (what, basic), &list, &mut rows)
+            turn(hold, window, rank, (way, true), (what, basic), &all, &mut rows)
         }
     };
     if let Ok(asked) = outcome {
@@ -199,7 +202,7 @@ pub(super) fn settle(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> 
         let (there, back) = if rooms.is_empty() { (bytes.len(), 0) } else { (0, place) };
         window.count(hold, (way, asked), rank, there, back);
     }
-    if let Some(later) = window.later.borrow_mut().get_mut(&rank) {
+    if let Some(later) = window.later.borrow_mut().get_mut(&whose) {
         later.busy = false;
         if later.list.is_empty() {
             (later.list, later.bytes, later.rooms) = (list, bytes, rooms);
@@ -217,15 +220,23 @@ pub(super) fn settle(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> 
 /// # Errors
 /// Those of its operations; all are tried.
 pub(super) fn end(hold: &mut Hold, window: &Window, rank: Option<u32>) -> Result<()> {
-    let Some(rank) = rank else {
-        let ranks: Vec<u32> = window.later.borrow().keys().copied().collect();
-        let each = |outcome: Result<()>, rank| outcome.and(end(hold, window, Some(rank)));
-        return ranks.into_iter().fold(Ok(()), each);
+    let all: Vec<Whose> = match rank {
+        Some(rank) => vec![(rank, false), (rank, true)],
+        None => window.later.borrow().keys().copied().collect(),
     };
-    if let Some(later) = window.later.borrow_mut().get_mut(&rank) {
-        later.begun = false;
-    }
-    settle(hold, window, rank)
+    all.into_iter().fold(Ok(()), |outcome, whose| {
+        if let Some(later) = window.later.borrow_mut().get_mut(&whose) {
+            later.begun = false;
+        }
+        outcome.and(settle_one(hold, window, whose))
+    })
+}
+
+/// How many bytes are kept.
+#[cfg(test)]
+pub(super) fn kept(window: &Window, whose: Whose) -> usize {
+    let all = window.later.borrow();
+    all.get(&whose).map_or(0, |later| later.bytes.len())
 }
 
 #[cfg(test)]

@@ -14,10 +14,12 @@
 
 use super::Window;
 use super::epoch::updating;
+use super::list::{Group, List, Piece, Stretch};
 use super::mail::{answered, in_pieces, quicker, soon};
 use super::serve::{READ, WRITE, exposed};
 use super::short::{Here, change};
 use super::update::Change;
+use crate::mpi::datatype::kernel::{Strided, Transfer};
 use crate::mpi::error::Result;
 use crate::mpi::op::kernel::Kernel;
 use crate::mpi::world::Hold;
@@ -25,20 +27,8 @@ use crate::shm::mailbox::{FAR, Mailbox};
 use crate::sys::copy;
 use std::ops::Range;
 
-/// Bytes in a row of a member's memory: address and length.
-pub(super) type Stretch = (u64, usize);
-
 /// Bytes of a copy that take the kernel as long as a stretch more.
 const STRETCH_COST: usize = 1 << 10;
-
-/// Stretches of one length at one distance from each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Group {
-    address: u64,
-    len: usize,
-    count: usize,
-    distance: u64,
-}
 
 /// Bytes of a group in a mailbox.
 const GROUP: usize = 4 * size_of::<u64>();
@@ -57,63 +47,19 @@ impl Group {
         })
     }
 
-    fn stretches(self) -> impl Iterator<Item = Stretch> {
-        (0..self.count as u64)
-            .map(move |index| (self.address.wrapping_add(self.distance.wrapping_mul(index)), self.len))
+    /// Whether the program exposes all of it through this window.
+    fn is_exposed(self, window: &Window) -> bool {
+        let whole = self.span().is_some_and(|(address, len)| exposed(window, address, len));
+        whole || self.stretches().all(|(address, len)| exposed(window, address, len))
     }
-
-    /// Takes one more; false if it has another length or lies elsewhere.
-    fn takes(&mut self, (address, len): Stretch) -> bool {
-        if self.count == 1 {
-            self.distance = address.wrapping_sub(self.address);
-        }
-        let next = self.address.wrapping_add(self.distance.wrapping_mul(self.count as u64));
-        let fits = len == self.len && address == next;
-        self.count += usize::from(fits);
-        fits
-    }
-}
-
-/// What one question is about.
-#[derive(Debug, Default)]
-struct Piece {
-    bytes: Range<usize>,
-    groups: Vec<Group>,
 }
 
 /// Cuts a list into questions whose bytes, in so many rows of elements of `size` bytes, fill a mailbox at most.
-fn pieces(list: &[Stretch], rows: usize, size: usize) -> Vec<Piece> {
-    let mut pieces = vec![Piece::default()];
-    let mut piece = 0;
-    for &(mut address, mut left) in list {
-        while left > 0 {
-            let Piece { bytes, groups } = &mut pieces[piece];
-            let used = (groups.len() + 1) * GROUP + bytes.len() * rows;
-            let room = FAR.saturating_sub(used) / rows.max(1) / size * size;
-            if room == 0 {
-                let start = bytes.end;
-                let bytes = start..start;
-                pieces.push(Piece {
-                    bytes,
-                    groups: Vec::new(),
-                });
-                piece += 1;
-                continue;
-            }
-            let len = left.min(room);
-            bytes.end += len;
-            if !groups.last_mut().is_some_and(|group| group.takes((address, len))) {
-                groups.push(Group {
-                    address,
-                    len,
-                    count: 1,
-                    distance: 0,
-                });
-            }
-            (address, left) = (address.wrapping_add(len as u64), left - len);
-        }
-    }
-    pieces
+fn pieces(list: &List, rows: usize, size: usize) -> Vec<Piece> {
+    list.pieces(|groups, bytes| {
+        let used = (groups + 1) * GROUP + bytes * rows;
+        FAR.saturating_sub(used) / rows.max(1) / size * size
+    })
 }
 
 /// What the member is asked to do with the elements in a list.
@@ -143,11 +89,11 @@ pub(super) unsafe fn ask(
     hold: &mut Hold,
     window: &Window,
     rank: u32,
-    list: &[Stretch],
+    list: &List,
     (wish, here): (Wish, &Here),
     other: impl FnMut(&mut Hold, Range<usize>) -> Result<()>,
 ) -> Result<bool> {
-    let len = list.iter().map(|stretch| stretch.1).sum();
+    let len = list.len();
     let rows = wish.operands + usize::from(wish.wanted);
     let room = |piece: &Piece| piece.groups.len() * GROUP + rows * piece.bytes.len();
     let begin = |pieces: &[Piece], (hold, looks): (&mut Hold, u32), mailbox: &Mailbox, index: usize| {
@@ -200,25 +146,8 @@ pub(super) unsafe fn ask(
         Ok(left.into_iter().map(bytes).collect())
     };
     let kind = if matches!(wish.word, READ | WRITE) { 2 } else { 3 };
-    let cost = list.len().saturating_mul(STRETCH_COST).saturating_add(len);
+    let cost = list.count().saturating_mul(STRETCH_COST).saturating_add(len);
     quicker(hold, window, rank, (kind, len, cost), ask, other)
-}
-
-/// Bytes `part` of a list.
-pub(super) fn part(list: &[Stretch], part: Range<usize>) -> Vec<Stretch> {
-    let mut position = 0;
-    let mut found = Vec::new();
-    for &(address, len) in list {
-        let (from, to) = (part.start.max(position), part.end.min(position + len));
-        if from < to {
-            found.push((address.wrapping_add((from - position) as u64), to - from));
-        }
-        position += len;
-        if position >= part.end {
-            break;
-        }
-    }
-    found
 }
 
 /// What a question with a list asks for, once it is known that the window has such memory.
@@ -247,7 +176,7 @@ pub(super) fn listed(
         let group = Group::of_words(words)?;
         total = total.checked_add(group.len.checked_mul(group.count)?)?;
         let sound = group.len > 0 && group.len.is_multiple_of(size) && total <= len;
-        if !sound || !group.stretches().all(|(address, len)| exposed(window, address, len)) {
+        if !sound || !group.is_exposed(window) {
             return None;
         }
         groups.push(group);
@@ -267,16 +196,25 @@ impl Listed {
     /// Copies to or from the one row.
     pub(super) fn copy(&self, reads: bool) {
         let mut row = self.rows;
-        for (address, len) in self.stretches() {
-            let there = address as usize as *mut u8;
-            // SAFETY: the window has the stretch, and the row has as many bytes.
+        for group in &self.groups {
+            let (memory, wide) = (group.address as usize as *mut u8, true);
+            let Group { len, count, .. } = *group;
+            let all = Strided {
+                at: 0,
+                stride: group.distance as isize,
+                to: 0,
+                pitch: len,
+                count,
+                len,
+            };
+            // SAFETY: the window has the stretches, and the row has as many bytes.
             unsafe {
                 match reads {
-                    true => copy::bytes(there, row, len),
-                    false => copy::bytes(row, there, len),
+                    true => Transfer::<true> { memory, row, wide }.strided(all),
+                    false => Transfer::<false> { memory, row, wide }.strided(all),
                 }
             }
-            row = row.wrapping_add(len);
+            row = row.wrapping_add(len * count);
         }
     }
 
@@ -314,36 +252,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_vector_is_a_group_and_pieces_fill_a_mailbox_at_most() {
-        let vector: Vec<Stretch> = (0..3000).map(|index| (1000 + 256 * index, 32)).collect();
-        let cut = pieces(&vector, 1, 8);
-        assert!(cut.iter().all(|piece| piece.groups.len() <= 2));
-        let odd: Vec<Stretch> = (0..3000u64)
-            .map(|index| (1000 + 200 * index * index, 8 + 8 * (index as usize % 3)))
-            .collect();
-        let back = [(1 << 40, 16), (1 << 39, 16), (0, 16), (64, 100_000)];
+    fn a_question_fills_a_mailbox_at_most() {
+        let odd = (0..3000u64).map(|index| (1000 + 200 * index * index, 8 + 8 * (index as usize % 3)));
+        let vector = (0..3000).map(|index| (1000 + 256 * index, 32));
         for (list, rows) in [
-            (&vector[..], 1),
-            (&vector[..], 2),
-            (&odd[..], 1),
-            (&odd[..], 3),
-            (&back[..], 2),
+            (odd.collect::<Vec<Stretch>>(), 3),
+            (vector.collect(), 2),
+            (vec![(64, 100_000)], 1),
         ] {
-            let cut = pieces(list, rows, 8);
-            let len: usize = list.iter().map(|stretch| stretch.1).sum();
-            assert_eq!((cut[0].bytes.start, cut[cut.len() - 1].bytes.end), (0, len));
-            for (piece, next) in cut.iter().zip(&cut[1..]) {
-                assert_eq!(piece.bytes.end, next.bytes.start);
-            }
-            for piece in &cut {
-                assert!(piece.groups.len() * GROUP + rows * piece.bytes.len() <= FAR && !piece.bytes.is_empty());
-                let told = piece.groups.iter().map(|group| Group::of_words(group.words()).unwrap());
-                let bytes = |list: &[Stretch]| {
-                    let each = list.iter().flat_map(|&(address, len)| (address..).take(len));
-                    each.collect::<Vec<_>>()
-                };
-                let told: Vec<_> = told.flat_map(|group| group.stretches()).collect();
-                assert_eq!(bytes(&told), bytes(&part(list, piece.bytes.clone())));
+            for Piece { bytes, groups } in pieces(&list.into_iter().collect(), rows, 8) {
+                assert!(groups.len() * GROUP + rows * bytes.len() <= FAR && !bytes.is_empty());
+                for group in groups {
+                    assert_eq!(Group::of_words(group.words()), Some(group));
+                }
             }
         }
     }

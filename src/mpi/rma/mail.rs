@@ -41,6 +41,9 @@ const LOOK: u32 = 25;
 const KNOWN: u8 = 3;
 const FIRST: u16 = 32;
 const MOST: u16 = 1024;
+/// ... but so many times as many as the other takes times as long, within limits: then trials cost a sixteenth.
+const DEAR: u32 = 16;
+const DEAREST: u32 = 4096;
 /// Classes of length: up to 64 bytes, 256, and so on.
 const CLASSES: usize = 8;
 
@@ -68,6 +71,18 @@ impl Habit {
         usize::from(self.costs[KERNEL] < self.costs[ASK])
     }
 
+    /// How many times as long the slower way takes.
+    fn ratio(&self) -> u32 {
+        let [ask, kernel] = self.costs;
+        ask.max(kernel) / ask.min(kernel).max(1)
+    }
+
+    /// The other way is tried after `gap` more uses, or later if it is dear.
+    fn pause(&mut self, gap: u16) {
+        let dear = self.ratio().saturating_mul(DEAR).min(DEAREST);
+        (self.gap, self.left) = (gap, gap.max(dear as u16));
+    }
+
     /// The way of the next access, and whether it is to be timed.
     fn choose(&mut self) -> (usize, bool) {
         if self.seen[KERNEL] < KNOWN {
@@ -88,24 +103,23 @@ impl Habit {
         if self.seen[way] < KNOWN {
             *cost = if self.seen[way] == 0 { new } else { new.min(*cost) };
             self.seen[way] += 1;
-            (self.left, self.gap) = (FIRST, FIRST);
+            self.pause(FIRST);
             return;
         }
         // One that was interrupted says little.
         let new = new.min(cost.saturating_mul(2));
         *cost = (*cost / 4).saturating_mul(3).saturating_add(new / 4);
         if self.better() != before {
-            (self.left, self.gap) = (FIRST, FIRST);
+            self.pause(FIRST);
         } else if self.left == 0 {
-            self.gap = MOST.min(2 * self.gap);
-            self.left = self.gap;
+            self.pause(MOST.min(2 * self.gap));
         }
     }
 
     /// Looks at a mailbox that take as long as the kernel does: a member that copies by the kernel itself answers then, so that two that
     /// access each other's memory do not both leave it to the kernel because the other one does.
     fn looks(&self) -> u32 {
-        LOOKS.saturating_add(self.costs[KERNEL] / LOOK)
+        LOOKS + self.costs[KERNEL] / LOOK
     }
 
     /// Whether the member, which may sleep by now, is to be awake when it will be asked again.
@@ -454,6 +468,26 @@ mod tests {
             habit.looks() * LOOK >= 3000,
             "it is looked out for as long as the kernel takes"
         );
+    }
+
+    #[test]
+    fn a_dear_way_is_tried_seldom() {
+        let run = |kernel: u64| {
+            let mut habit = Habit::default();
+            let mut all = 0;
+            for _ in 0..2000 {
+                let (way, timed) = habit.choose();
+                let took = [5000, kernel][way];
+                all += took;
+                if timed {
+                    habit.took(way, took);
+                }
+            }
+            all
+        };
+        let all = run(500_000);
+        assert!((10_000_000 + 3 * 500_000..12_500_000).contains(&all), "{all}");
+        assert!(run(10_000) < 10_500_000);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | [`update`] | accumulates, which read, combine and write as one |
 //! | [`short`] | all three for a few elements in mapped memory, without allocations |
 //! | [`later`] | short puts, gets and accumulates that are kept until several go at once |
+//! | [`list`] | where the bytes of an access lie that lie apart |
 //! | [`mail`], [`listed`] | what a member that waits in MPI does for others, who ask it in its mailbox |
 //! | [`serve`] | what a member does for others whose memory it cannot be reached in |
 //!
@@ -25,6 +26,7 @@ mod apart;
 pub mod create;
 pub mod epoch;
 pub mod later;
+mod list;
 mod listed;
 pub mod mail;
 pub mod serve;
@@ -106,7 +108,7 @@ pub struct Window {
     /// What accesses to members that can be asked have taken.
     habits: RefCell<BTreeMap<u32, mail::Habits>>,
     /// What is kept for members whose memory is not mapped here, until this process synchronizes.
-    later: RefCell<BTreeMap<u32, later::Later>>,
+    later: RefCell<BTreeMap<later::Whose, later::Later>>,
     /// Parts of this process's zone that go with the window.
     zone: Vec<(usize, usize)>,
     /// Other members' memory, as far as it has been mapped; what the program has brought of a home, which stays mapped, too.

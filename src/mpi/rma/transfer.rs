@@ -7,7 +7,8 @@
 
 use super::epoch::access;
 use super::later::{self, Kind};
-use super::listed::{self, Stretch, Wish, part};
+use super::list::{Group, List};
+use super::listed::{self, Wish};
 use super::serve::{self, Request};
 use super::short::Here;
 use super::{Target, Way, Window, buffer_at, mail};
@@ -68,8 +69,7 @@ fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, 
         Way::Process(_, base) | Way::Served(base) => {
             let there = buffer_at(base as *mut u8, offset, target);
             if origin.is_in_a_row() && there.is_in_a_row() {
-                let list = [(there.address as u64, there.len())];
-                let bytes = (list[0].0, origin.address, origin.len());
+                let bytes = (there.address as u64, origin.address, origin.len());
                 let kind = match direction {
                     Direction::Write => Kind::Put,
                     Direction::Read => Kind::Get,
@@ -78,6 +78,7 @@ fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, 
                 if unsafe { later::keeps(hold, window, target.rank, (kind, way), bytes)? } {
                     return Ok(());
                 }
+                let list = List::from_iter([(bytes.0, bytes.2)]);
                 // SAFETY: the program owns the origin.
                 asked = unsafe { reach(hold, window, (way, target.rank), &list, direction, origin.address)? };
             } else {
@@ -108,36 +109,39 @@ pub(super) unsafe fn reach(
     hold: &mut Hold,
     window: &Window,
     (way, rank): (Way, u32),
-    list: &[Stretch],
+    list: &List,
     direction: Direction,
     row: *mut u8,
 ) -> Result<bool> {
-    let other = |hold: &mut Hold, list: &[Stretch], row: *mut u8| match (way, direction) {
-        (Way::Here(_), _) => Ok(()),
-        // SAFETY: the caller's promise.
-        (Way::Process(pid, _), _) => unsafe {
-            let outcome = match direction {
-                Direction::Read => gather::read(pid, row, list),
-                Direction::Write => cma::transfer(pid, direction, row, list),
-            };
-            outcome.or_else(|error| refused(rank, &error))
-        },
-        (Way::Served(_), _) => {
-            let len: usize = list.iter().map(|stretch| stretch.1).sum();
-            (0..len).step_by(serve::MOST).try_for_each(|start| {
-                let bytes = start..len.min(start + serve::MOST);
-                let request = Request::transfer(direction, &part(list, bytes.clone()));
-                // SAFETY: the caller's promise.
-                let row = unsafe { std::slice::from_raw_parts_mut(row.wrapping_add(start), bytes.len()) };
-                serve::ask(hold, window, rank, &request, row)
-            })
+    let other = |hold: &mut Hold, bytes: Range<usize>| {
+        let (row, list) = (row.wrapping_add(bytes.start), list.part(bytes.clone()));
+        match way {
+            Way::Here(_) => Ok(()),
+            // SAFETY: the caller's promise.
+            Way::Process(pid, _) => unsafe {
+                let outcome = match direction {
+                    Direction::Read => gather::read(pid, row, &list),
+                    Direction::Write => cma::transfer(pid, direction, row, &list),
+                };
+                outcome.or_else(|error| refused(rank, &error))
+            },
+            Way::Served(_) => {
+                let list: List = list.into_iter().collect();
+                (0..list.len()).step_by(serve::MOST).try_for_each(|start| {
+                    let bytes = start..list.len().min(start + serve::MOST);
+                    let request = Request::transfer(direction, &list.part(bytes.clone()));
+                    // SAFETY: the caller's promise.
+                    let row = unsafe { std::slice::from_raw_parts_mut(row.wrapping_add(start), bytes.len()) };
+                    serve::ask(hold, window, rank, &request, row)
+                })
+            }
         }
     };
-    if let [(there, len)] = *list {
+    if let Some((there, len)) = list.single() {
         // SAFETY: the caller's promise.
         return unsafe {
             mail::transfer(hold, window, (rank, there), direction, (row, len), |hold| {
-                other(hold, list, row)
+                other(hold, 0..len)
             })
         };
     }
@@ -153,10 +157,8 @@ pub(super) unsafe fn reach(
         compare: row,
         result: row,
     };
-    let rest =
-        |hold: &mut Hold, bytes: Range<usize>| other(hold, &part(list, bytes.clone()), row.wrapping_add(bytes.start));
     // SAFETY: the caller's promise.
-    unsafe { listed::ask(hold, window, rank, list, (wish, &here), rest) }
+    unsafe { listed::ask(hold, window, rank, list, (wish, &here), other) }
 }
 
 /// Refuses transfers whose sides differ in length.
@@ -178,16 +180,18 @@ pub(super) fn refused<T>(rank: u32, error: &std::io::Error) -> Result<T> {
 }
 
 /// Where bytes `position .. position + len` of the target lie; `first` is its first element's address.
-pub(super) fn stretches(target: &Target, first: u64, position: usize, len: usize) -> Vec<Stretch> {
-    let mut found: Vec<Stretch> = Vec::new();
-    target.datatype.segments(target.count, position, len, &mut |at, len| {
-        let address = first.wrapping_add_signed(at as i64);
-        match found.last_mut() {
-            Some((last, room)) if last.wrapping_add(*room as u64) == address => *room += len,
-            _ => found.push((address, len)),
-        }
-    });
-    found
+pub(super) fn stretches(target: &Target, first: u64, position: usize, len: usize) -> List {
+    let mut list = List::default();
+    let mut add = |at: isize, len: usize, count: usize, distance: isize| {
+        list.push(Group {
+            address: first.wrapping_add_signed(at as i64),
+            len,
+            count,
+            distance: distance as u64,
+        });
+    };
+    target.datatype.groups(target.count, position, len, &mut add);
+    list
 }
 
 /// Copies all of `from` to `to`, which is as long.

@@ -8,7 +8,8 @@
 
 use super::epoch::{access, updating};
 use super::later::{self, Kind};
-use super::listed::{self, Stretch, Wish, part};
+use super::list::{List, Stretch};
+use super::listed::{self, Wish};
 use super::serve::{self, Request};
 use super::short::{self, Here};
 use super::transfer::{refused, same_length, stretches};
@@ -236,18 +237,20 @@ pub(super) fn turn(
     rank: u32,
     (way, may_ask): (Way, bool),
     (what, basic): (Change, &'static Basic),
-    list: &[Stretch],
+    list: &List,
     rows: &mut Rows,
 ) -> Result<bool> {
-    let len = list.iter().map(|stretch| stretch.1).sum();
+    let len = list.len();
     let here = rows.here();
     if let Way::Here(_) = way {
         // SAFETY: the runs lie in the window's memory, which is mapped here.
-        updating(window, rank, || unsafe { apply(what, basic, runs(list, basic), rows) });
+        updating(window, rank, || unsafe {
+            apply(what, basic, runs(&list.all(), basic), rows)
+        });
         return Ok(false);
     }
     let mut other = |hold: &mut Hold, bytes: Range<usize>| {
-        let list = part(list, bytes.clone());
+        let list = list.part(bytes.clone());
         let at = bytes.start / basic.size * basic.extent;
         match way {
             Way::Here(_) => Ok(()),
@@ -271,7 +274,7 @@ pub(super) fn turn(
     }
     // SAFETY: the rows hold as many elements as the list, which are not here.
     unsafe {
-        if let [(address, _)] = *list {
+        if let Some((address, _)) = list.single() {
             let count = len / basic.size;
             let run = Run { address, count };
             return mail::update(hold, window, (rank, &run), (what, basic), &here, other);
