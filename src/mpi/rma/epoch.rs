@@ -1,7 +1,7 @@
 //! Synchronization (MPI-4.1 §12.5): which accesses are open, and waiting for others.
 
 use super::short::Near;
-use super::{Flavor, Window, later, wake};
+use super::{Flavor, Window, later, mail, wake};
 use crate::fail;
 use crate::mpi::buffer::Buffer;
 use crate::mpi::coll;
@@ -382,11 +382,8 @@ pub fn sync(hold: &mut Hold) -> Result<()> {
 fn acquire(hold: &mut Hold, window: &Window, rank: u32, lock: Lock) -> Result<()> {
     let control = window.control(rank);
     let exclusive = lock == Lock::Exclusive;
-    for _ in 0..LOOKS {
-        if control.try_lock(exclusive) {
-            return Ok(());
-        }
-        std::hint::spin_loop();
+    if mail::soon(hold, LOOKS, || control.try_lock(exclusive)) {
+        return Ok(());
     }
     control.wait(exclusive);
     let mut locked = false;

@@ -136,6 +136,9 @@ pub(super) unsafe fn keeps(
             let later = all.entry(whose).or_default();
             let is_off = hold.engine.channel.settings().window_later == 0;
             if !std::mem::replace(&mut later.begun, true) || len > SHORT || is_off {
+                if later.is_idle() {
+                    return Ok(false);
+                }
                 break;
             }
             // SAFETY: the caller's promise.
@@ -220,16 +223,21 @@ fn settle_one(hold: &mut Hold, window: &Window, whose: Whose) -> Result<()> {
 /// # Errors
 /// Those of its operations; all are tried.
 pub(super) fn end(hold: &mut Hold, window: &Window, rank: Option<u32>) -> Result<()> {
-    let all: Vec<Whose> = match rank {
-        Some(rank) => vec![(rank, false), (rank, true)],
-        None => window.later.borrow().keys().copied().collect(),
-    };
-    all.into_iter().fold(Ok(()), |outcome, whose| {
-        if let Some(later) = window.later.borrow_mut().get_mut(&whose) {
-            later.begun = false;
+    let mut kept: Vec<Whose> = Vec::new();
+    let mut end = |(whose, later): (&Whose, &mut Later)| {
+        later.begun = false;
+        if !later.is_idle() {
+            kept.push(*whose);
         }
-        outcome.and(settle_one(hold, window, whose))
-    })
+    };
+    let mut all = window.later.borrow_mut();
+    match rank {
+        Some(rank) => all.range_mut((rank, false)..=(rank, true)).for_each(&mut end),
+        None => all.iter_mut().for_each(&mut end),
+    }
+    drop(all);
+    let each = |outcome: Result<()>, whose| outcome.and(settle_one(hold, window, whose));
+    kept.into_iter().fold(Ok(()), each)
 }
 
 /// How many bytes are kept.

@@ -321,7 +321,7 @@ fn room(what: Change, wanted: bool, len: usize) -> Option<usize> {
 }
 
 /// Whether `done` holds within so many looks; others are served meanwhile.
-pub(super) fn soon(state: &State, looks: u32, done: impl Fn() -> bool) -> bool {
+pub fn soon(state: &State, looks: u32, done: impl Fn() -> bool) -> bool {
     (0..looks).any(|_| {
         done() || {
             look(state);

@@ -7,7 +7,7 @@
 
 use super::epoch::access;
 use super::later::{self, Kind};
-use super::list::{Group, List};
+use super::list::{Group, List, Stretch};
 use super::listed::{self, Wish};
 use super::serve::{self, Request};
 use super::short::Here;
@@ -78,9 +78,9 @@ fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, 
                 if unsafe { later::keeps(hold, window, target.rank, (kind, way), bytes)? } {
                     return Ok(());
                 }
-                let list = List::from_iter([(bytes.0, bytes.2)]);
+                let (there, here, len) = bytes;
                 // SAFETY: the program owns the origin.
-                asked = unsafe { reach(hold, window, (way, target.rank), &list, direction, origin.address)? };
+                asked = unsafe { reach_row(hold, window, (way, target.rank), (there, len), direction, here)? };
             } else {
                 later::settle(hold, window, target.rank)?;
                 let first = base.wrapping_add_signed(offset as i64);
@@ -113,37 +113,9 @@ pub(super) unsafe fn reach(
     direction: Direction,
     row: *mut u8,
 ) -> Result<bool> {
-    let other = |hold: &mut Hold, bytes: Range<usize>| {
-        let (row, list) = (row.wrapping_add(bytes.start), list.part(bytes.clone()));
-        match way {
-            Way::Here(_) => Ok(()),
-            // SAFETY: the caller's promise.
-            Way::Process(pid, _) => unsafe {
-                let outcome = match direction {
-                    Direction::Read => gather::read(pid, row, &list),
-                    Direction::Write => cma::transfer(pid, direction, row, &list),
-                };
-                outcome.or_else(|error| refused(rank, &error))
-            },
-            Way::Served(_) => {
-                let list: List = list.into_iter().collect();
-                (0..list.len()).step_by(serve::MOST).try_for_each(|start| {
-                    let bytes = start..list.len().min(start + serve::MOST);
-                    let request = Request::transfer(direction, &list.part(bytes.clone()));
-                    // SAFETY: the caller's promise.
-                    let row = unsafe { std::slice::from_raw_parts_mut(row.wrapping_add(start), bytes.len()) };
-                    serve::ask(hold, window, rank, &request, row)
-                })
-            }
-        }
-    };
-    if let Some((there, len)) = list.single() {
+    if let Some(stretch) = list.single() {
         // SAFETY: the caller's promise.
-        return unsafe {
-            mail::transfer(hold, window, (rank, there), direction, (row, len), |hold| {
-                other(hold, 0..len)
-            })
-        };
+        return unsafe { reach_row(hold, window, (way, rank), stretch, direction, row) };
     }
     let reads = direction == Direction::Read;
     let wish = Wish {
@@ -157,8 +129,68 @@ pub(super) unsafe fn reach(
         compare: row,
         result: row,
     };
+    let other = |hold: &mut Hold, bytes: Range<usize>| {
+        let (row, list) = (row.wrapping_add(bytes.start), list.part(bytes));
+        // SAFETY: the caller's promise.
+        unsafe { without_asking(hold, window, (way, rank), &list, direction, row) }
+    };
     // SAFETY: the caller's promise.
     unsafe { listed::ask(hold, window, rank, list, (wish, &here), other) }
+}
+
+/// As [`reach`], of bytes that lie in a row.
+///
+/// # Safety
+/// As [`reach`].
+unsafe fn reach_row(
+    hold: &mut Hold,
+    window: &Window,
+    (way, rank): (Way, u32),
+    (there, len): Stretch,
+    direction: Direction,
+    row: *mut u8,
+) -> Result<bool> {
+    let other = |hold: &mut Hold| {
+        // SAFETY: the caller's promise.
+        unsafe { without_asking(hold, window, (way, rank), &[(there, len)], direction, row) }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { mail::transfer(hold, window, (rank, there), direction, (row, len), other) }
+}
+
+/// Copies the bytes in `list` from or to `row` through the kernel or by messages.
+///
+/// # Safety
+/// As [`reach`].
+unsafe fn without_asking(
+    hold: &mut Hold,
+    window: &Window,
+    (way, rank): (Way, u32),
+    list: &[Stretch],
+    direction: Direction,
+    row: *mut u8,
+) -> Result<()> {
+    match way {
+        Way::Here(_) => Ok(()),
+        // SAFETY: the caller's promise.
+        Way::Process(pid, _) => unsafe {
+            let outcome = match direction {
+                Direction::Read => gather::read(pid, row, list),
+                Direction::Write => cma::transfer(pid, direction, row, list),
+            };
+            outcome.or_else(|error| refused(rank, &error))
+        },
+        Way::Served(_) => {
+            let list: List = list.iter().copied().collect();
+            (0..list.len()).step_by(serve::MOST).try_for_each(|start| {
+                let bytes = start..list.len().min(start + serve::MOST);
+                let request = Request::transfer(direction, &list.part(bytes.clone()));
+                // SAFETY: the caller's promise.
+                let row = unsafe { std::slice::from_raw_parts_mut(row.wrapping_add(start), bytes.len()) };
+                serve::ask(hold, window, rank, &request, row)
+            })
+        }
+    }
 }
 
 /// Refuses transfers whose sides differ in length.

@@ -5,6 +5,7 @@ use super::{Boards, GLANCES, desk::Wait};
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::failure;
+use crate::mpi::rma::mail::soon;
 use crate::mpi::world::Hold;
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
@@ -93,7 +94,12 @@ impl Boards {
         if wait.is_over() {
             return Ok(());
         }
-        if wait.comes_within(self.glances()) || (self.gives_way(hold) && self.comes_in_turn(hold, &wait, rank)) {
+        // Who has memory that others may access does for them what they ask meanwhile.
+        let comes = match hold.served.is_empty() {
+            true => wait.comes_within(self.glances()),
+            false => soon(hold, self.glances(), || wait.is_over()),
+        };
+        if comes || (self.gives_way(hold) && self.comes_in_turn(hold, &wait, rank)) {
             return Ok(());
         }
         let (board, mut looks) = (member.board, 0u32);
