@@ -85,7 +85,7 @@ cvars! {
     heap_min "HEAP_MIN" 65536 0..=1073741824
         "bytes from which malloc gives memory that other ranks map, where libnearmpi-heap.so is put before the program (LD_PRELOAD); 0: it never does";
     window_ask_max "WINDOW_ASK_MAX" 1048576 0..=1073741824
-        "bytes up to which a window's memory that only its owner maps is accessed by asking the owner, while that waits in MPI; longer accesses, and all where ranks share CPUs, go through the kernel; 0: all do";
+        "bytes up to which a window's memory that only its owner maps is accessed by asking the owner, while that waits in MPI; longer accesses, and where ranks share CPUs all but of long lists, go through the kernel; 0: all do";
     window_later "WINDOW_LATER" 1 0..=1
         "1: short puts, gets and accumulates on a window's memory that only its owner maps, but the first since the program synchronized, are kept until it does, and go together; 0: each goes at once";
     join_min "JOIN_MIN" 524288 1..=1073741824

@@ -125,8 +125,8 @@ impl Scratch {
 }
 
 /// Whether the job has more ranks than CPUs; all its ranks know it alike.
-pub fn is_crowded(hold: &Hold) -> bool {
-    hold.engine.channel.segment().oversubscribed()
+pub fn is_crowded(state: &State) -> bool {
+    state.engine.channel.segment().oversubscribed()
 }
 
 /// Runs `operation` and waits for its end. Cost: that of its schedule.

@@ -15,7 +15,7 @@
 use super::Window;
 use super::epoch::updating;
 use super::list::{Group, List, Piece, Stretch};
-use super::mail::{answered, in_pieces, quicker, soon};
+use super::mail::{answered, in_pieces, quicker, soon_answered};
 use super::serve::{READ, WRITE, exposed};
 use super::short::{Here, change};
 use super::update::Change;
@@ -27,8 +27,9 @@ use crate::shm::mailbox::{FAR, Mailbox};
 use crate::sys::copy;
 use std::ops::Range;
 
-/// Bytes of a copy that take the kernel as long as a stretch more.
+/// Bytes of a copy that take the kernel as long as a stretch more that is written, or read, with what lies between.
 const STRETCH_COST: usize = 1 << 10;
+const READ_COST: usize = 1 << 6;
 
 /// Bytes of a group in a mailbox.
 const GROUP: usize = 4 * size_of::<u64>();
@@ -100,7 +101,7 @@ pub(super) unsafe fn ask(
         let piece = &pieces[index];
         let Some(mut at) = mailbox
             .bytes(room(piece))
-            .filter(|_| soon(hold, looks, || mailbox.take()))
+            .filter(|_| soon_answered(hold, looks, || mailbox.take()))
         else {
             return false;
         };
@@ -146,7 +147,8 @@ pub(super) unsafe fn ask(
         Ok(left.into_iter().map(bytes).collect())
     };
     let kind = if matches!(wish.word, READ | WRITE) { 2 } else { 3 };
-    let cost = list.count().saturating_mul(STRETCH_COST).saturating_add(len);
+    let each = if wish.word == READ { READ_COST } else { STRETCH_COST };
+    let cost = list.count().saturating_mul(each).saturating_add(len);
     quicker(hold, window, rank, (kind, len, cost), ask, other)
 }
 

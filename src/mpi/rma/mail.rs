@@ -25,7 +25,7 @@ use crate::mpi::op::kernel::{self, Builtin};
 use crate::mpi::world::{Hold, State};
 use crate::shm::mailbox::{FAR, Mailbox, Question};
 use crate::sys::cma::Direction;
-use crate::sys::{clock, copy};
+use crate::sys::{clock, copy, cpu};
 use std::ops::Range;
 
 /// A question's first word: kind and operation as in requests by message, 16 bits each for them and for the basic, and whether
@@ -37,6 +37,12 @@ pub(super) const WANTED: u64 = 1 << 32;
 /// Looks at a mailbox before the question there is taken back, at least: a microsecond or two. One takes about so many nanoseconds.
 const LOOKS: u32 = 64;
 const LOOK: u32 = 25;
+/// Before the kernel has been tried, so many bytes of a cost are guessed to take it a nanosecond.
+const GUESS: usize = 2;
+/// Where ranks share CPUs each look gives way to others, which takes about as long as so many looks.
+const YIELD: u32 = 4;
+/// What lists cost above their bytes from which on members are asked there.
+const CROWDED: usize = 64 << 10;
 /// Uses of a way before it counts as known, and of the better one between two of the other, at first and at most.
 const KNOWN: u8 = 3;
 const FIRST: u16 = 32;
@@ -118,8 +124,12 @@ impl Habit {
 
     /// Looks at a mailbox that take as long as the kernel does: a member that copies by the kernel itself answers then, so that two that
     /// access each other's memory do not both leave it to the kernel because the other one does.
-    fn looks(&self) -> u32 {
-        LOOKS + self.costs[KERNEL] / LOOK
+    fn looks(&self, cost: usize) -> u32 {
+        let nanoseconds = match self.seen[KERNEL] {
+            0 => u32::try_from(cost / GUESS).unwrap_or(u32::MAX),
+            _ => self.costs[KERNEL],
+        };
+        LOOKS + nanoseconds / LOOK
     }
 
     /// Whether the member, which may sleep by now, is to be awake when it will be asked again.
@@ -142,7 +152,10 @@ pub(super) fn quicker(
     mut other: impl FnMut(&mut Hold, Range<usize>) -> Result<()>,
 ) -> Result<bool> {
     let most = hold.engine.channel.settings().window_ask_max as usize;
-    let Some(mailboxes) = window.mailboxes(rank).filter(|_| len <= most && !is_crowded(hold)) else {
+    // Where ranks share CPUs a member seldom answers as soon as the kernel does, but for long lists.
+    let crowded = is_crowded(hold);
+    let may_ask = len <= most && (!crowded || cost.saturating_sub(len) >= CROWDED);
+    let Some(mailboxes) = window.mailboxes(rank).filter(|_| may_ask) else {
         return other(hold, 0..len).map(|()| false);
     };
     let class = (cost.max(64) - 1).ilog2() as usize / 2 - 2;
@@ -151,7 +164,8 @@ pub(super) fn quicker(
         let mut habits = window.habits.borrow_mut();
         let habit = &mut habits.entry(rank).or_default().0[kind][class];
         let (way, timed) = habit.choose();
-        (way, timed, habit.rouses(), habit.looks())
+        let looks = habit.looks(cost);
+        (way, timed, habit.rouses(), if crowded { looks / YIELD } else { looks })
     };
     if rouses {
         hold.engine.channel.wake(window.comm.group.world(rank));
@@ -163,6 +177,8 @@ pub(super) fn quicker(
     };
     let asked = left.is_empty();
     for part in left {
+        // Others may have waited for this rank as long as they do.
+        look(hold);
         other(hold, part)?;
     }
     if timed {
@@ -223,7 +239,7 @@ pub(super) unsafe fn transfer(
     let begin = |(hold, looks): &mut (&mut Hold, u32), mailbox: &Mailbox, piece: Range<usize>| {
         let Some(bytes) = mailbox
             .bytes(piece.len())
-            .filter(|_| soon(hold, *looks, || mailbox.take()))
+            .filter(|_| soon_answered(hold, *looks, || mailbox.take()))
         else {
             return false;
         };
@@ -276,7 +292,7 @@ pub(super) unsafe fn update(
     let operands = [here.origin, here.compare];
     let begin = |(hold, looks): &mut (&mut Hold, u32), mailbox: &Mailbox, piece: Range<usize>| {
         let room = room(what, wanted > 0, piece.len()).and_then(|room| mailbox.bytes(room));
-        let Some(mut at) = room.filter(|_| soon(hold, *looks, || mailbox.take())) else {
+        let Some(mut at) = room.filter(|_| soon_answered(hold, *looks, || mailbox.take())) else {
             return false;
         };
         for operand in operands.into_iter().take(what.operands()) {
@@ -322,10 +338,23 @@ fn room(what: Change, wanted: bool, len: usize) -> Option<usize> {
 
 /// Whether `done` holds within so many looks; others are served meanwhile.
 pub fn soon(state: &State, looks: u32, done: impl Fn() -> bool) -> bool {
+    within(state, looks, done, std::hint::spin_loop)
+}
+
+/// As [`soon`], of what a member does that may need this CPU.
+pub(super) fn soon_answered(state: &State, looks: u32, done: impl Fn() -> bool) -> bool {
+    match is_crowded(state) {
+        true => within(state, looks, done, cpu::give_way),
+        false => soon(state, looks, done),
+    }
+}
+
+#[inline(always)]
+fn within(state: &State, looks: u32, done: impl Fn() -> bool, pause: fn()) -> bool {
     (0..looks).any(|_| {
         done() || {
             look(state);
-            std::hint::spin_loop();
+            pause();
             false
         }
     })
@@ -334,7 +363,7 @@ pub fn soon(state: &State, looks: u32, done: impl Fn() -> bool) -> bool {
 /// Waits for an answer; false if there is none within so many looks, or the member refuses: then the mailbox is left.
 pub(super) fn answered(hold: &mut Hold, window: &Window, (rank, looks): (u32, u32), mailbox: &Mailbox) -> Result<bool> {
     let is_there = || mailbox.answer_is().is_some();
-    if !soon(hold, looks, is_there) {
+    if !soon_answered(hold, looks, is_there) {
         if mailbox.take_back() {
             hold.engine.channel.wake(window.comm.group.world(rank)); // for the next time
             return Ok(false);
@@ -465,7 +494,7 @@ mod tests {
         assert!(run(2000, [5000, 3000]) < 200, "the member does something else");
         assert!(run(20_000, [500, 3000]) > 10_000, "and waits again");
         assert!(
-            habit.looks() * LOOK >= 3000,
+            habit.looks(8) * LOOK >= 3000,
             "it is looked out for as long as the kernel takes"
         );
     }
