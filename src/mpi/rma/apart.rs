@@ -229,6 +229,32 @@ fn short_operations_wait_for_a_synchronization_and_for_no_other_kind() {
     });
 }
 
+/// Programs should not, but do.
+#[test]
+fn what_is_read_and_written_at_one_place_is_so_in_order() {
+    job(2, |hold, comm| {
+        let mut memory = vec![0i64; N];
+        let window = window(hold, comm, Flavor::Create, &mut memory);
+        let other = 1 - comm.rank;
+        let target = |disp| super::tests::target(other, disp, 1);
+        epoch::lock_all(hold, &window).unwrap();
+        for place in [10, 20, 30] {
+            transfer::put(hold, &window, &buffer(&mut [place]), &target(place)).unwrap();
+        }
+        let mut seen = [-1; 3];
+        for (index, place) in [30, 40, 50].into_iter().enumerate() {
+            transfer::get(hold, &window, &buffer(&mut seen[index..=index]), &target(place)).unwrap();
+        }
+        assert_eq!(seen, [30, -1, -1], "the first one goes at once, behind the put");
+        transfer::put(hold, &window, &buffer(&mut [50]), &target(50)).unwrap();
+        assert_eq!(seen, [30, 0, 0], "a put goes behind the get");
+        epoch::unlock_all(hold, &window).unwrap();
+        barrier(hold, comm).unwrap();
+        assert_eq!([memory[30], memory[50]], [30, 50]);
+        end(hold, window);
+    });
+}
+
 #[test]
 fn nothing_is_kept_where_that_is_turned_off() {
     job_with(2, &["NEARMPI_WINDOW_LATER"], |hold, comm| {

@@ -45,8 +45,8 @@ impl Kind {
     }
 }
 
-/// Of what member, and whether it is read: what is written and what is read in an epoch has nothing in common (MPI-4.1 §12.7), so
-/// neither waits for the other.
+/// Of what member, and whether it is read: what is written and what is read in an epoch should have nothing in common (MPI-4.1 §12.7), so
+/// neither waits for the other where that is so.
 pub(super) type Whose = (u32, bool);
 
 /// What is kept for a member.
@@ -129,7 +129,12 @@ pub(super) unsafe fn keeps(
     how: (Kind, Way),
     (there, here, len): (u64, *mut u8, usize),
 ) -> Result<bool> {
-    let whose = (rank, matches!(how.0, Kind::Get));
+    let reads = matches!(how.0, Kind::Get);
+    let (whose, other) = ((rank, reads), (rank, !reads));
+    let meets = |later: &Later| later.list.iter().any(|&kept| overlap(kept, (there, len)));
+    if window.later.borrow().get(&other).is_some_and(meets) {
+        settle_one(hold, window, other)?;
+    }
     loop {
         {
             let mut all = window.later.borrow_mut();

@@ -141,8 +141,8 @@ impl Habit {
 /// Parts of an access, in bytes from its first one on, that the member has not done.
 type Left = Vec<Range<usize>>;
 
-/// Accesses `len` bytes of member `rank` by `ask`, which may find that the member does not answer within so many looks, or by `other`, and what is left in that
-/// case by `other` as well; whether all was by `ask`. What either takes is known by kind and cost, in bytes.
+/// Accesses `len` bytes of member `rank` by `ask`, which may find that the member does not answer within so many looks, or by `other`, and
+/// what is left in that case by `other` as well; whether all was by `ask`. What either takes is known by kind and cost, in bytes.
 pub(super) fn quicker(
     hold: &mut Hold,
     window: &Window,

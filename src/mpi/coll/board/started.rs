@@ -239,6 +239,10 @@ pub fn look_out(hold: &mut Hold, key: RequestKey, waits: bool) -> bool {
         if looks == 0 || !look(hold) {
             return moved;
         }
+        if !waits {
+            // Who tests again and again gives way now and then, by what its tests have found.
+            hold.engine.vain.found();
+        }
         moved = true;
     }
 }
