@@ -155,6 +155,7 @@ fn finish(
             .map(|offset| view(&segment, first, offset, parts.len() * MAILBOXES * size_of::<Mailbox>()))
             .transpose()?,
         habits: RefCell::default(),
+        answered: Cell::default(),
         later: RefCell::default(),
         zone: claims.0.clone(),
         mapped: RefCell::new(vec![None; parts.len()]),

@@ -4,7 +4,7 @@
 //!
 //! Memory that only its owner maps, accessed by the owner, which is asked in its mailbox: while it waits in MPI it looks there, and is
 //! quicker than a call of the kernel. Where it is not, because it does something else or the kernel copies faster, accesses go
-//! through the kernel: what either takes is measured by length and now and then again, for each member ([`Habits`]).
+//! through the kernel: what either takes is measured by length and now and then again, for each member ([`habits`](super::habits)).
 //!
 //! ```text
 //! question: | kind, operation, basic, whether the old is wanted | address | bytes or count |
@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 use super::Window;
+use super::habits::{ASK, KERNEL};
 use super::listed::{self, LISTED};
 use super::serve::{READ, WRITE, exposed};
 use super::short::{Here, in_place};
@@ -34,109 +35,10 @@ const HALF: u64 = 0xffff;
 const BASIC: u32 = 16;
 pub(super) const WANTED: u64 = 1 << 32;
 
-/// Looks at a mailbox before the question there is taken back, at least: a microsecond or two. One takes about so many nanoseconds.
-const LOOKS: u32 = 64;
-const LOOK: u32 = 25;
-/// Before the kernel has been tried, so many bytes of a cost are guessed to take it a nanosecond.
-const GUESS: usize = 2;
 /// Where ranks share CPUs each look gives way to others, which takes about as long as so many looks.
 const YIELD: u32 = 4;
 /// What lists cost above their bytes from which on members are asked there.
 const CROWDED: usize = 64 << 10;
-/// Uses of a way before it counts as known, and of the better one between two of the other, at first and at most.
-const KNOWN: u8 = 3;
-const FIRST: u16 = 32;
-const MOST: u16 = 1024;
-/// ... but so many times as many as the other takes times as long, within limits: then trials cost a sixteenth.
-const DEAR: u32 = 16;
-const DEAREST: u32 = 4096;
-/// Classes of length: up to 64 bytes, 256, and so on.
-const CLASSES: usize = 8;
-
-/// What accesses to one member have taken, by length: transfers and updates, of bytes in a row and of lists.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Habits([[Habit; CLASSES]; 4]);
-
-/// What accesses of a class have taken by either way.
-#[derive(Clone, Copy, Debug, Default)]
-struct Habit {
-    /// Nanoseconds, and from how many uses.
-    costs: [u32; 2],
-    seen: [u8; 2],
-    /// Uses of the better way until the other is tried; how many it was the last time.
-    left: u16,
-    gap: u16,
-}
-
-/// The two ways: asking, and the kernel.
-const ASK: usize = 0;
-const KERNEL: usize = 1;
-
-impl Habit {
-    fn better(&self) -> usize {
-        usize::from(self.costs[KERNEL] < self.costs[ASK])
-    }
-
-    /// How many times as long the slower way takes.
-    fn ratio(&self) -> u32 {
-        let [ask, kernel] = self.costs;
-        ask.max(kernel) / ask.min(kernel).max(1)
-    }
-
-    /// The other way is tried after `gap` more uses, or later if it is dear.
-    fn pause(&mut self, gap: u16) {
-        let dear = self.ratio().saturating_mul(DEAR).min(DEAREST);
-        (self.gap, self.left) = (gap, gap.max(dear as u16));
-    }
-
-    /// The way of the next access, and whether it is to be timed.
-    fn choose(&mut self) -> (usize, bool) {
-        if self.seen[KERNEL] < KNOWN {
-            return (usize::from(self.seen[KERNEL] < self.seen[ASK]), true);
-        }
-        let better = self.better();
-        if self.left == 0 {
-            return (1 - better, true);
-        }
-        self.left -= 1;
-        (better, self.left % 8 == 1)
-    }
-
-    /// An access has taken `nanoseconds` by `way`.
-    fn took(&mut self, way: usize, nanoseconds: u64) {
-        let (before, cost) = (self.better(), &mut self.costs[way]);
-        let new = u32::try_from(nanoseconds).unwrap_or(u32::MAX);
-        if self.seen[way] < KNOWN {
-            *cost = if self.seen[way] == 0 { new } else { new.min(*cost) };
-            self.seen[way] += 1;
-            self.pause(FIRST);
-            return;
-        }
-        // One that was interrupted says little.
-        let new = new.min(cost.saturating_mul(2));
-        *cost = (*cost / 4).saturating_mul(3).saturating_add(new / 4);
-        if self.better() != before {
-            self.pause(FIRST);
-        } else if self.left == 0 {
-            self.pause(MOST.min(2 * self.gap));
-        }
-    }
-
-    /// Looks at a mailbox that take as long as the kernel does: a member that copies by the kernel itself answers then, so that two that
-    /// access each other's memory do not both leave it to the kernel because the other one does.
-    fn looks(&self, cost: usize) -> u32 {
-        let nanoseconds = match self.seen[KERNEL] {
-            0 => u32::try_from(cost / GUESS).unwrap_or(u32::MAX),
-            _ => self.costs[KERNEL],
-        };
-        LOOKS + nanoseconds / LOOK
-    }
-
-    /// Whether the member, which may sleep by now, is to be awake when it will be asked again.
-    fn rouses(&self) -> bool {
-        self.left == FIRST / 2 && self.better() == KERNEL
-    }
-}
 
 /// Parts of an access, in bytes from its first one on, that the member has not done.
 type Left = Vec<Range<usize>>;
@@ -158,15 +60,21 @@ pub(super) fn quicker(
     let Some(mailboxes) = window.mailboxes(rank).filter(|_| may_ask) else {
         return other(hold, 0..len).map(|()| false);
     };
-    let class = (cost.max(64) - 1).ilog2() as usize / 2 - 2;
-    let class = class.min(CLASSES - 1);
-    let (way, timed, rouses, looks) = {
+    let (mut way, mut timed, rouses, looks, known) = {
         let mut habits = window.habits.borrow_mut();
-        let habit = &mut habits.entry(rank).or_default().0[kind][class];
+        let habit = habits.entry(rank).or_default().of(kind, cost);
         let (way, timed) = habit.choose();
         let looks = habit.looks(cost);
-        (way, timed, habit.rouses(), if crowded { looks / YIELD } else { looks })
+        let looks = if crowded { looks / YIELD } else { looks };
+        (way, timed, habit.rouses(), looks, habit.is_known())
     };
+    if way == KERNEL {
+        // Others may have waited for this rank as long as they do. Of two it is clear who has asked, and answers, too.
+        look(hold);
+        if window.answered.take() && known && window.comm.size() == 2 {
+            (way, timed) = (ASK, true);
+        }
+    }
     if rouses {
         hold.engine.channel.wake(window.comm.group.world(rank));
     }
@@ -177,13 +85,17 @@ pub(super) fn quicker(
     };
     let asked = left.is_empty();
     for part in left {
-        // Others may have waited for this rank as long as they do.
-        look(hold);
         other(hold, part)?;
     }
     if timed {
         let took = clock::nanoseconds() - began;
-        window.habits.borrow_mut().entry(rank).or_default().0[kind][class].took(way, took);
+        window
+            .habits
+            .borrow_mut()
+            .entry(rank)
+            .or_default()
+            .of(kind, cost)
+            .took(way, took);
     }
     Ok(asked)
 }
@@ -398,6 +310,7 @@ fn serve(window: &Window, mailbox: &Mailbox) -> bool {
         return false;
     };
     mailbox.answer(act(window, mailbox, question).is_some());
+    window.answered.set(true);
     true
 }
 
@@ -471,53 +384,6 @@ fn act(window: &Window, mailbox: &Mailbox, [what, address, count]: Question) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_way_that_takes_less_is_used_and_the_other_one_tried_ever_less_often() {
-        let mut habit = Habit::default();
-        let mut run = |uses: usize, costs: [u64; 2]| {
-            let mut asked = 0;
-            for _ in 0..uses {
-                let (way, timed) = habit.choose();
-                asked += usize::from(way == ASK);
-                if timed {
-                    habit.took(way, costs[way]);
-                }
-            }
-            asked
-        };
-        assert_eq!(run(6, [500, 3000]), 3, "first both are tried");
-        let asked = run(5000, [500, 3000]);
-        assert!((4980..5000).contains(&asked), "{asked}");
-        assert_eq!(run(1, [1 << 40, 3000]), 1, "a single long one");
-        assert!(run(100, [500, 3000]) > 95);
-        assert!(run(2000, [5000, 3000]) < 200, "the member does something else");
-        assert!(run(20_000, [500, 3000]) > 10_000, "and waits again");
-        assert!(
-            habit.looks(8) * LOOK >= 3000,
-            "it is looked out for as long as the kernel takes"
-        );
-    }
-
-    #[test]
-    fn a_dear_way_is_tried_seldom() {
-        let run = |kernel: u64| {
-            let mut habit = Habit::default();
-            let mut all = 0;
-            for _ in 0..2000 {
-                let (way, timed) = habit.choose();
-                let took = [5000, kernel][way];
-                all += took;
-                if timed {
-                    habit.took(way, took);
-                }
-            }
-            all
-        };
-        let all = run(500_000);
-        assert!((10_000_000 + 3 * 500_000..12_500_000).contains(&all), "{all}");
-        assert!(run(10_000) < 10_500_000);
-    }
 
     #[test]
     fn a_piece_is_done_once_or_left_and_the_next_one_is_asked_for_before() {

@@ -12,6 +12,7 @@
 //! | [`short`] | all three for a few elements in mapped memory, without allocations |
 //! | [`later`] | short puts, gets and accumulates that are kept until several go at once |
 //! | [`list`] | where the bytes of an access lie that lie apart |
+//! | [`habits`] | which way to such memory is quicker: asking its owner, or the kernel |
 //! | [`mail`], [`listed`] | what a member that waits in MPI does for others, who ask it in its mailbox |
 //! | [`serve`] | what a member does for others whose memory it cannot be reached in |
 //!
@@ -25,6 +26,7 @@
 mod apart;
 pub mod create;
 pub mod epoch;
+mod habits;
 pub mod later;
 mod list;
 mod listed;
@@ -106,7 +108,9 @@ pub struct Window {
     /// Where each member is asked for its memory; `None` where all of it is mapped.
     mailboxes: Option<View>,
     /// What accesses to members that can be asked have taken.
-    habits: RefCell<BTreeMap<u32, mail::Habits>>,
+    habits: RefCell<BTreeMap<u32, habits::Habits>>,
+    /// A member has been answered since this process last accessed another's memory.
+    answered: Cell<bool>,
     /// What is kept for members whose memory is not mapped here, until this process synchronizes.
     later: RefCell<BTreeMap<later::Whose, later::Later>>,
     /// Parts of this process's zone that go with the window.
