@@ -27,6 +27,7 @@ use crate::mpi::world::{Hold, State};
 use crate::shm::mailbox::{FAR, Mailbox, Question};
 use crate::sys::cma::Direction;
 use crate::sys::{clock, copy, cpu};
+use std::cell::RefMut;
 use std::ops::Range;
 
 /// A question's first word: kind and operation as in requests by message, 16 bits each for them and for the basic, and whether
@@ -60,21 +61,20 @@ pub(super) fn quicker(
     let Some(mailboxes) = window.mailboxes(rank).filter(|_| may_ask) else {
         return other(hold, 0..len).map(|()| false);
     };
-    let (mut way, mut timed, rouses, looks, known) = {
-        let mut habits = window.habits.borrow_mut();
-        let habit = habits.entry(rank).or_default().of(kind, cost);
-        let (way, timed) = habit.choose();
-        let looks = habit.looks(cost);
-        let looks = if crowded { looks / YIELD } else { looks };
-        (way, timed, habit.rouses(), looks, habit.is_known())
+    let habits = || {
+        RefMut::map(window.habits.borrow_mut(), |all| {
+            all.entry(rank).or_default().of(kind, cost)
+        })
     };
+    let (mut way, mut timed) = habits().choose();
     if way == KERNEL {
-        // Others may have waited for this rank as long as they do. Of two it is clear who has asked, and answers, too.
+        // Others may have waited for this rank as long as they do. Of two it is clear who has asked.
         look(hold);
-        if window.answered.take() && known && window.comm.size() == 2 {
-            (way, timed) = (ASK, true);
-        }
+        let asked = window.answered.take() && window.comm.size() == 2;
+        (way, timed) = habits().instead(asked).unwrap_or((way, timed));
     }
+    let looks = habits().looks(cost) / if crowded { YIELD } else { 1 };
+    let rouses = habits().rouses();
     if rouses {
         hold.engine.channel.wake(window.comm.group.world(rank));
     }
@@ -89,13 +89,7 @@ pub(super) fn quicker(
     }
     if timed {
         let took = clock::nanoseconds() - began;
-        window
-            .habits
-            .borrow_mut()
-            .entry(rank)
-            .or_default()
-            .of(kind, cost)
-            .took(way, took);
+        habits().took(way, took);
     }
     Ok(asked)
 }
