@@ -165,7 +165,8 @@ mod tests {
         let mut ways = [KERNEL; 2];
         let mut late = 0;
         for access in 0..1000 {
-            for me in 0..2 {
+            // They do not try at the same time.
+            for me in 0..if access < 17 { 1 } else { 2 } {
                 let (mut way, mut timed) = habits[me].choose();
                 if way == KERNEL {
                     let asked = std::mem::take(&mut asked[me]);
@@ -177,7 +178,7 @@ mod tests {
                 ways[me] = way;
                 if timed {
                     // At first all is against asking.
-                    let unlucky = waits || access < 12;
+                    let unlucky = waits || access < 30;
                     habits[me].took(way, [if unlucky { 600_000 } else { 5000 }, 500_000][way]);
                 }
             }
