@@ -79,6 +79,18 @@ int main(int argc, char **argv)
             OK(MPI_Recv(&value, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         else
             OK(MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win));
+    } else if (!strcmp(how, "start") || !strcmp(how, "exposure")) { /* nobody posts; or the one who shall end an access waits for the other */
+        MPI_Win win;
+        MPI_Group all, other;
+        OK(MPI_Win_create(&value, sizeof value, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+        OK(MPI_Win_get_group(win, &all));
+        OK(MPI_Group_incl(all, 1, &next, &other));
+        if (!strcmp(how, "exposure") && my_rank == 1) {
+            OK(MPI_Win_post(other, 0, win));
+            OK(MPI_Win_wait(win));
+        }
+        OK(MPI_Win_start(other, 0, win));
+        OK(MPI_Recv(&value, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     } else if (!strcmp(how, "finished")) { /* one waits for a rank that is through */
         if (my_rank == 0)
             OK(MPI_Recv(&value, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));

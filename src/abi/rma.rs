@@ -21,6 +21,7 @@ use crate::mpi::status::Status;
 use crate::mpi::world::{State, World};
 use crate::sys::cma::Direction;
 use std::ffi::{c_int, c_void};
+use std::rc::Rc;
 
 /// An address, a number of elements and their datatype.
 type Elements = (*const c_void, i64, MPI_Datatype);
@@ -58,7 +59,7 @@ fn run(
     win: MPI_Win,
     request: Option<*mut MPI_Request>,
     short: impl Fn(&State, &Window) -> bool,
-    body: impl FnOnce(&mut Hold, &Window) -> Result<()>,
+    body: impl FnOnce(&mut Hold, &Rc<Window>) -> Result<()>,
 ) -> c_int {
     let alone = current_world().and_then(World::hold_alone);
     if let (Some(hold), None) = (&alone, request)
@@ -76,7 +77,7 @@ fn long(
     win: MPI_Win,
     request: Option<*mut MPI_Request>,
     short: impl Fn(&State, &Window) -> bool,
-    body: impl FnOnce(&mut Hold, &Window) -> Result<()>,
+    body: impl FnOnce(&mut Hold, &Rc<Window>) -> Result<()>,
 ) -> c_int {
     on_win(name, win, |hold, window| {
         if let Some(request) = request {

@@ -30,8 +30,6 @@ pub enum Awaited {
     Late(RequestKey),
     /// A message that matches, from this rank of the job if it is known.
     Probe(Pattern, Option<u32>),
-    /// The lock of this member of a window on a communicator with this context.
-    Lock(u32, u16),
 }
 
 impl Hold<'_> {
@@ -164,19 +162,9 @@ impl State {
             items.insert(0, item(pattern, peer, 0));
             (wanted, count, is_certain) = (Some(pattern), count + 1, true);
         }
-        if let Awaited::Lock(member, context) = self.engine.awaited {
-            let lock = Item {
-                is_lock: true,
-                context,
-                len: member.into(),
-                ..Item::default()
-            };
-            items.insert(0, lock);
-            (count, is_certain) = (count + 1, true);
-        }
         for (index, shown) in self.desk.items().enumerate() {
             items.insert(index, shown);
-            (count, is_certain) = (count + 1, index == 0);
+            (count, is_certain, wanted) = (count + 1, index == 0, None);
         }
         items.truncate(DESCRIBED);
         Account {
@@ -216,7 +204,7 @@ impl State {
         let request = self.requests.get(send.ticket);
         Item {
             is_send: true,
-            is_lock: false,
+            is_member: false,
             peer: Some(send.to),
             place: request
                 .and_then(|request| members(request.comm.as_ref()?))
@@ -267,7 +255,7 @@ impl State {
 fn item(pattern: Pattern, peer: Option<u32>, len: u64) -> Item {
     Item {
         is_send: false,
-        is_lock: false,
+        is_member: false,
         peer,
         place: pattern.source(),
         tag: pattern.tag(),

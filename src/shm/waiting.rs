@@ -38,8 +38,8 @@ pub struct Waiting {
 pub struct Item {
     /// A send, not a receive.
     pub is_send: bool,
-    /// The lock of member `len` of a window; who holds it is not known.
-    pub is_lock: bool,
+    /// What member `len` of a window has to say, or its lock, of which nobody knows who holds it.
+    pub is_member: bool,
     /// Rank in the job of the other side; `None`: any.
     pub peer: Option<u32>,
     /// Its rank in the communicator; `None`: any.
@@ -87,7 +87,7 @@ pub struct Account {
 const SEND: u32 = 1 << 16;
 const ANY_PEER: u32 = 1 << 17;
 const ANY_TAG: u32 = 1 << 18;
-const LOCK: u32 = 1 << 19;
+const MEMBER: u32 = 1 << 19;
 
 const THREADS: u32 = 1;
 const CERTAIN: u32 = 2;
@@ -107,7 +107,7 @@ impl Waiting {
             let rank = u64::from(item.place.unwrap_or(peer)) << 48 | u64::from(peer as u16) << 32;
             let place = u32::from(item.context)
                 | flag(item.is_send, SEND)
-                | flag(item.is_lock, LOCK)
+                | flag(item.is_member, MEMBER)
                 | flag(item.peer.is_none(), ANY_PEER)
                 | flag(item.tag.is_none(), ANY_TAG);
             store(&self.items[index], rank | u64::from(tag as u32));
@@ -166,7 +166,7 @@ impl Waiting {
             let known = place & ANY_PEER == 0;
             Item {
                 is_send: place & SEND != 0,
-                is_lock: place & LOCK != 0,
+                is_member: place & MEMBER != 0,
                 peer: known.then_some((item >> 32) as u32 & 0xffff),
                 place: known.then_some((item >> 48) as u32),
                 tag: (place & ANY_TAG == 0).then_some(item as u32 as i32),
@@ -217,7 +217,7 @@ mod tests {
             },
             Item {
                 is_send: true,
-                is_lock: true,
+                is_member: true,
                 tag: Some(-5),
                 context: u16::MAX,
                 ..Item::default()

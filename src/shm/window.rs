@@ -1,4 +1,4 @@
-//! What the members of a window share about each of them: its lock, and its turn at accumulating.
+//! What the members of a window share about each of them: its lock, its turn at accumulating, and what it is told.
 //!
 //! ```text
 //!  0        4         8         12                      64
@@ -9,7 +9,7 @@
 //! them. `updating` is held for the length of one update, so that accumulates are atomic (MPI-4.1 §12.7.1): the rank in the job, and
 //! one, of who has it.
 
-use super::sync::{AtomicU32, Ordering};
+use super::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// In `holders`: held exclusively.
 const EXCLUSIVE: u32 = 1 << 31;
@@ -38,6 +38,12 @@ impl Control {
     pub fn try_join(&self) -> bool {
         let held = self.holders.load(Ordering::Relaxed);
         held & EXCLUSIVE == 0 && self.swap(held, held + 1)
+    }
+
+    /// Whether the lock may be free for somebody who waits for it.
+    pub fn may_lock(&self, exclusive: bool) -> bool {
+        let held = self.holders.load(Ordering::Relaxed);
+        if exclusive { held == 0 } else { held & EXCLUSIVE == 0 }
     }
 
     fn swap(&self, old: u32, new: u32) -> bool {
@@ -99,9 +105,68 @@ impl Control {
     }
 }
 
+/// What one member tells another (MPI-4.1 §12.5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Word {
+    /// Its memory is exposed to the other.
+    Posted = 0,
+    /// Its accesses to the other's memory are over.
+    Complete = 1,
+}
+
+/// Words that a member can be told.
+pub const WORDS: usize = 2;
+
+/// Part of what a member is told: a bit for each word of [`Told::MEMBERS`] members, who turn it over to say it again. The member looks
+/// whether the bit has changed, so nobody takes back what was said.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Told([AtomicU64; 8]);
+
+impl Told {
+    /// Members whose words one of them holds.
+    pub const MEMBERS: usize = 512 / WORDS;
+
+    /// Member `from` of these says `word`; what was written before is seen by who hears it.
+    #[inline]
+    pub fn tell(&self, from: usize, word: Word) {
+        let (bits, bit) = self.place(from, word);
+        bits.fetch_xor(bit, Ordering::SeqCst);
+    }
+
+    /// Whether member `from` of these has said `word` an odd number of times.
+    #[inline]
+    pub fn is_odd(&self, from: usize, word: Word) -> bool {
+        let (bits, bit) = self.place(from, word);
+        bits.load(Ordering::Acquire) & bit != 0
+    }
+
+    #[inline]
+    fn place(&self, from: usize, word: Word) -> (&AtomicU64, u64) {
+        let number = from * WORDS + word as usize;
+        (&self.0[number / 64], 1 << (number % 64))
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_member_says_each_word_for_itself_and_again() {
+        let told = Told::default();
+        let all = || (0..Told::MEMBERS).flat_map(|from| [Word::Posted, Word::Complete].map(|word| (from, word)));
+        for said in all() {
+            told.tell(said.0, said.1);
+            assert!(told.is_odd(said.0, said.1), "{said:?}");
+            for other in all().filter(|&other| other != said) {
+                assert!(!told.is_odd(other.0, other.1), "{said:?} is heard as {other:?}");
+            }
+            told.tell(said.0, said.1);
+            assert!(!told.is_odd(said.0, said.1), "{said:?} again");
+        }
+    }
 
     #[test]
     fn many_share_or_one_has_it_and_writers_are_not_starved() {

@@ -160,12 +160,12 @@ fn waits(account: &Account, call: Option<&'static str>, ranks: u32) -> String {
         "MPI_Ssend",
         "MPI_Rsend",
     ];
-    let names_it = |call: &&str| account.is_certain && (first.is_lock || direct.contains(call));
+    let names_it = |call: &&str| account.is_certain && (first.is_member || direct.contains(call));
     if let Some(call) = call.filter(names_it) {
         return format!("{call}({})", described(0, first));
     }
     let word = |item: &Item| match item {
-        Item { is_lock: true, .. } => "lock",
+        Item { is_member: true, .. } => "member",
         Item { is_send: true, .. } => "send",
         _ => "receive",
     };
@@ -184,7 +184,7 @@ fn waits(account: &Account, call: Option<&'static str>, ranks: u32) -> String {
 
 /// An operation's arguments as its call has them.
 fn arguments(item: &Item, name: &str, ranks: u32) -> String {
-    if item.is_lock {
+    if item.is_member {
         return format!("rank={} of a window", item.len);
     }
     let side = if item.is_send { "dest" } else { "source" };

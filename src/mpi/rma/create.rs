@@ -13,7 +13,7 @@ use crate::mpi::info::Info;
 use crate::mpi::world::{Hold, State};
 use crate::shm::mailbox::Mailbox;
 use crate::shm::segment::Segment;
-use crate::shm::window::Control;
+use crate::shm::window::{Control, Told, WORDS};
 use crate::shm::zone::{View, pages};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -73,7 +73,7 @@ pub fn create(hold: &mut Hold, comm: &Rc<Comm>, share: Share) -> Result<Window> 
         .try_fold(0usize, |sum, share| sum.checked_add(share[1] as usize));
     let mut blocks = [NOWHERE; 2];
     if comm.rank == 0 {
-        blocks[0] = claims.take(hold, shares.len() * size_of::<Control>());
+        blocks[0] = claims.take(hold, controls(shares.len()));
         if contiguous && let Some(total) = total {
             blocks[1] = claims.take(hold, total);
         }
@@ -121,12 +121,22 @@ pub fn create(hold: &mut Hold, comm: &Rc<Comm>, share: Share) -> Result<Window> 
     made
 }
 
+/// Bytes of what `members` share about each: control lines, and then what each is told.
+fn controls(members: usize) -> usize {
+    members * (size_of::<Control>() + told_by(members) * size_of::<Told>())
+}
+
+/// How many [`Told`] hold what one is told by `members`.
+pub(super) fn told_by(members: usize) -> usize {
+    members.div_ceil(Told::MEMBERS)
+}
+
 fn finish(
     hold: &mut Hold,
     comm: Rc<Comm>,
     share: Share,
     parts: Vec<Part>,
-    (controls, mailboxes): (usize, Option<usize>),
+    (control, mailboxes): (usize, Option<usize>),
     claims: &Claims,
 ) -> Result<Window> {
     let segment = hold.engine.channel.segment().clone();
@@ -145,12 +155,13 @@ fn finish(
             model: super::epoch::UNIFIED,
         },
         epochs: RefCell::new(Epochs::default()),
+        heard: RefCell::new(vec![[false; WORDS]; parts.len()]),
         near: Cell::new(Near::NOTHING),
         kernel: Cell::new(None),
         flushed: Cell::new(0),
         attached: RefCell::default(),
         attached_empty: RefCell::default(),
-        controls: view(&segment, first, controls, parts.len() * size_of::<Control>())?,
+        controls: view(&segment, first, control, controls(parts.len()))?,
         mailboxes: mailboxes
             .map(|offset| view(&segment, first, offset, parts.len() * MAILBOXES * size_of::<Mailbox>()))
             .transpose()?,

@@ -3,26 +3,22 @@
 use super::short::Near;
 use super::{Flavor, Window, later, mail, wake};
 use crate::fail;
-use crate::mpi::buffer::Buffer;
 use crate::mpi::coll;
+use crate::mpi::coll::board::desk::Sign;
 use crate::mpi::comm::Plane;
 use crate::mpi::error::Result;
 use crate::mpi::group::Group;
-use crate::mpi::pt2pt::{self, Mode};
-use crate::mpi::request::{self, RequestKey};
-use crate::mpi::sleep::Awaited;
 use crate::mpi::world::{Hold, State};
+use crate::shm::waiting::Item;
+use crate::shm::window::Word;
 use crate::sys::cpu;
 use std::cell::{Cell, RefMut};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence as memory_fence};
 
 /// `MPI_WIN_UNIFIED`: one memory, as on every machine of one.
 pub const UNIFIED: i32 = 2;
-/// Tag of the word that a member's memory is exposed, and of the word that accesses to it are over. They go beside collective
-/// operations, and end as these do when a member dies: nobody waits for one who has given up.
-const POSTED: i32 = 2 * coll::TAGS as i32;
-const COMPLETE: i32 = POSTED + 1;
 /// Of so many flushes in a row one serves others.
 const SERVES: u32 = 16;
 /// Looks at a lock before this rank says that it waits for it.
@@ -37,8 +33,8 @@ pub struct Epochs {
     used: Cell<bool>,
     /// Members that accesses were started to.
     started: Option<Vec<u32>>,
-    /// What has to come from those this process is exposed to.
-    posted: Option<Vec<RequestKey>>,
+    /// Members that this process is exposed to, and that have not said yet that their accesses are over.
+    posted: Option<Vec<u32>>,
     /// Locked members, and whether exclusively.
     locked: BTreeMap<u32, bool>,
     /// All members are locked (shared): those in `locked`, and the others from the first access on.
@@ -121,7 +117,7 @@ impl Window {
 ///
 /// # Errors
 /// `RmaSync`: no access to it is open.
-pub fn access(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
+pub fn access(hold: &mut Hold, window: &Rc<Window>, rank: u32) -> Result<()> {
     {
         let epochs = window.epochs.borrow();
         if epochs.begin(rank) {
@@ -156,41 +152,26 @@ pub fn fence(hold: &mut Hold, window: &Window, last: bool) -> Result<()> {
 ///
 /// # Errors
 /// `RmaSync`: it is exposed already; `Group`: a process is no member.
-pub fn post(hold: &mut Hold, window: &Window, group: &Group) -> Result<()> {
+pub fn post(hold: &mut Hold, window: &Rc<Window>, group: &Group) -> Result<()> {
     if window.epochs.borrow().posted.is_some() {
         fail!(RmaSync, "the window is exposed already");
     }
-    let comm = &window.comm;
-    let (mut ends, mut outcome) = (Vec::new(), Ok(()));
-    for rank in members(window, group)? {
-        let nothing = Buffer::bytes(std::ptr::null_mut(), 0);
-        ends.push(pt2pt::irecv(
-            hold,
-            comm,
-            Plane::Collective,
-            nothing,
-            rank as i32,
-            COMPLETE,
-        )?);
-        outcome = outcome.and(tell(hold, window, rank, POSTED));
-    }
-    match outcome {
-        Ok(()) => window.change().posted = Some(ends),
-        Err(_) => ends.into_iter().try_for_each(|end| request::free(hold, end))?,
-    }
-    outcome
+    let ranks = members(window, group)?;
+    check_alive(hold, window)?;
+    ranks.iter().for_each(|&rank| tell(hold, window, rank, Word::Posted));
+    window.change().posted = Some(ranks);
+    Ok(())
 }
 
 /// Waits until the members in `group` have exposed their memory and opens accesses to them. MPI-4.1 §12.5.2.
 ///
 /// # Errors
 /// `RmaSync`: an access is open already; `Group`: a process is no member.
-pub fn start(hold: &mut Hold, window: &Window, group: &Group) -> Result<()> {
+pub fn start(hold: &mut Hold, window: &Rc<Window>, group: &Group) -> Result<()> {
     window.epochs.borrow().check_no_access()?;
     let ranks = members(window, group)?;
     for &rank in &ranks {
-        let nothing = Buffer::bytes(std::ptr::null_mut(), 0);
-        pt2pt::recv(hold, &window.comm, Plane::Collective, nothing, rank as i32, POSTED)?;
+        wait_told(hold, window, rank, Word::Posted)?;
     }
     let mut epochs = window.change();
     epochs.fenced = false;
@@ -207,10 +188,9 @@ pub fn complete(hold: &mut Hold, window: &Window) -> Result<()> {
         fail!(RmaSync, "MPI_Win_start has not been called");
     };
     let outcome = later::end(hold, window, None);
-    memory_fence(Ordering::SeqCst);
-    // Those behind a dead one shall hear of it, too.
-    let told = ranks.into_iter().map(|rank| tell(hold, window, rank, COMPLETE));
-    told.fold(Ok(()), Result::and)?;
+    ranks
+        .into_iter()
+        .for_each(|rank| tell(hold, window, rank, Word::Complete));
     outcome
 }
 
@@ -218,31 +198,36 @@ pub fn complete(hold: &mut Hold, window: &Window) -> Result<()> {
 ///
 /// # Errors
 /// `RmaSync`: it is not exposed.
-pub fn end_exposure(hold: &mut Hold, window: &Window, wait: bool) -> Result<bool> {
-    let Some(ends) = window.epochs.borrow().posted.clone() else {
+pub fn end_exposure(hold: &mut Hold, window: &Rc<Window>, wait: bool) -> Result<bool> {
+    let Some(ranks) = window.change().posted.take() else {
         fail!(RmaSync, "MPI_Win_post has not been called");
     };
-    let is_over = |hold: &mut Hold| ends.iter().all(|&end| hold.is_over(end));
     if wait {
-        hold.wait_until(None, |hold| Ok(is_over(hold)))?;
-    } else if !is_over(hold) {
+        for rank in ranks {
+            wait_told(hold, window, rank, Word::Complete)?;
+        }
+        return Ok(true);
+    }
+    let is_over = || ranks.iter().all(|&rank| window.is_told(rank, Word::Complete));
+    if !is_over() {
         let moved = hold.progress(None)?;
-        let over = is_over(hold);
+        let over = is_over();
         hold.in_vain(moved || over);
         if !over {
+            check_alive(hold, window)?;
+            window.change().posted = Some(ranks);
             return Ok(false);
         }
     }
-    window.change().posted = None;
-    let ended = ends.into_iter().map(|end| pt2pt::finish(hold, end).map(drop));
-    ended.fold(Ok(()), Result::and).map(|()| true)
+    ranks.into_iter().for_each(|rank| window.hear(rank, Word::Complete));
+    Ok(true)
 }
 
 /// Locks member `rank`. MPI-4.1 §12.5.3.
 ///
 /// # Errors
 /// `RmaSync`: it is locked already, or another kind of access is open.
-pub fn lock(hold: &mut Hold, window: &Window, rank: u32, exclusive: bool) -> Result<()> {
+pub fn lock(hold: &mut Hold, window: &Rc<Window>, rank: u32, exclusive: bool) -> Result<()> {
     {
         let epochs = window.epochs.borrow();
         if epochs.started.is_some() || epochs.all || epochs.locked.is_empty() {
@@ -270,7 +255,7 @@ enum Lock {
 }
 
 /// Waits for the lock of member `rank` and notes it; false if another thread of this process, to which the wait gives way, has it.
-fn take(hold: &mut Hold, window: &Window, rank: u32, lock: Lock) -> Result<bool> {
+fn take(hold: &mut Hold, window: &Rc<Window>, rank: u32, lock: Lock) -> Result<bool> {
     let exclusive = lock == Lock::Exclusive;
     acquire(hold, window, rank, lock)?;
     let epochs = window.epochs.borrow();
@@ -314,7 +299,7 @@ pub fn unlock(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
 ///
 /// # Errors
 /// `RmaSync`: an access is open already.
-pub fn lock_all(hold: &mut Hold, window: &Window) -> Result<()> {
+pub fn lock_all(hold: &mut Hold, window: &Rc<Window>) -> Result<()> {
     window.epochs.borrow().check_no_access()?;
     if window.flavor == Flavor::Shared {
         (0..window.comm.size()).try_for_each(|rank| take(hold, window, rank, Lock::Shared).map(drop))?;
@@ -379,7 +364,7 @@ pub fn sync(hold: &mut Hold) -> Result<()> {
     Ok(())
 }
 
-fn acquire(hold: &mut Hold, window: &Window, rank: u32, lock: Lock) -> Result<()> {
+fn acquire(hold: &mut Hold, window: &Rc<Window>, rank: u32, lock: Lock) -> Result<()> {
     let control = window.control(rank);
     let exclusive = lock == Lock::Exclusive;
     if mail::soon(hold, LOOKS, || control.try_lock(exclusive)) {
@@ -387,12 +372,11 @@ fn acquire(hold: &mut Hold, window: &Window, rank: u32, lock: Lock) -> Result<()
     }
     control.wait(exclusive);
     let mut locked = false;
-    let awaited = Awaited::Lock(rank, window.comm.context.number() << 1);
-    let outcome = hold.wait_for(awaited, None, |hold| {
+    let seen = move |window: &Window| window.control(rank).may_lock(exclusive);
+    let outcome = wait_for_member(hold, window, (rank, None), seen, |hold| {
         locked = locked || control.try_lock(exclusive) || lock == Lock::Late && control.try_join();
         if !locked {
-            // Who has died may hold it for ever.
-            hold.check_peer(&window.comm, Plane::Collective, None)?;
+            check_alive(hold, window)?; // Who has died may hold it for ever.
         }
         Ok(locked)
     });
@@ -433,11 +417,55 @@ pub(super) fn updating<R>(window: &Window, rank: u32, body: impl FnOnce() -> R) 
     result
 }
 
-/// Sends member `rank` a word without content.
-fn tell(hold: &mut Hold, window: &Window, rank: u32, tag: i32) -> Result<()> {
-    let nothing = Buffer::bytes(std::ptr::null_mut(), 0);
-    let plane = Plane::Collective;
-    pt2pt::send(hold, &window.comm, plane, nothing, rank, tag, Mode::Standard)
+/// Tells member `rank`, which may have died, `word`.
+fn tell(hold: &Hold, window: &Window, rank: u32, word: Word) {
+    let comm = &window.comm;
+    let (told, place) = window.told(rank, comm.rank);
+    told.tell(place, word);
+    if rank != comm.rank {
+        hold.engine.channel.wake(comm.group.world(rank));
+    }
+}
+
+/// Waits until member `rank` has said `word`.
+fn wait_told(hold: &mut Hold, window: &Rc<Window>, rank: u32, word: Word) -> Result<()> {
+    if !mail::soon_answered(hold, LOOKS, || window.is_told(rank, word)) {
+        let is_told = move |window: &Window| window.is_told(rank, word);
+        let peer = window.comm.group.world(rank);
+        wait_for_member(hold, window, (rank, Some(peer)), is_told, |hold| {
+            let is_over = is_told(window);
+            if !is_over {
+                check_alive(hold, window)?;
+            }
+            Ok(is_over)
+        })?;
+    }
+    window.hear(rank, word);
+    Ok(())
+}
+
+/// Waits until `done` says so, which may be as soon as `seen` does, for what member `rank` says, or `None` of the job, whoever locks it.
+fn wait_for_member(
+    hold: &mut Hold,
+    window: &Rc<Window>,
+    (rank, peer): (u32, Option<u32>),
+    seen: impl Fn(&Window) -> bool + 'static,
+    done: impl FnMut(&mut Hold) -> Result<bool>,
+) -> Result<()> {
+    let item = Item {
+        is_member: true,
+        peer,
+        context: window.comm.context_on(Plane::PointToPoint),
+        len: rank.into(),
+        ..Item::default()
+    };
+    let window = window.clone();
+    hold.wait_for_sign((Sign::Seen(Box::new(move || seen(&window))), item), done)
+}
+
+/// Fails if a member has died: nobody waits for one who has given up.
+fn check_alive(hold: &Hold, window: &Window) -> Result<()> {
+    hold.check_peer(&window.comm, Plane::Collective, None)
 }
 
 /// The processes of `group` as members of the window.

@@ -51,7 +51,7 @@ use crate::channel::direct::There;
 use crate::fail;
 use crate::shm::mailbox::Mailbox;
 use crate::shm::profile::Path;
-use crate::shm::window::Control;
+use crate::shm::window::{Control, Told, WORDS, Word};
 use crate::shm::zone::View;
 use epoch::Epochs;
 use std::cell::{Cell, RefCell};
@@ -93,6 +93,8 @@ pub struct Window {
     pub values: Values,
     /// Which accesses are open.
     pub epochs: RefCell<Epochs>,
+    /// Of each member, whether it has been heard to say each word an odd number of times.
+    heard: RefCell<Vec<[bool; WORDS]>>,
     /// The member that was last accessed on the short way, as long as nothing changes about open accesses.
     near: Cell<short::Near>,
     /// The last short update's operation, datatype and kernel.
@@ -213,6 +215,35 @@ impl Window {
         assert!((rank as usize) < self.parts.len());
         // SAFETY: the view holds a line for each member, all atomics, for which zero bytes are valid.
         unsafe { &*self.controls.base().cast::<Control>().add(rank as usize) }
+    }
+
+    /// What member `rank` is told by member `from`, and the place of that member in it.
+    fn told(&self, rank: u32, from: u32) -> (&Told, usize) {
+        let (members, rank, from) = (self.parts.len(), rank as usize, from as usize);
+        assert!(rank < members && from < members);
+        let index = rank * create::told_by(members) + from / Told::MEMBERS;
+        // SAFETY: behind the members' lines the view holds so many for each, all atomics, for which zero bytes are valid.
+        let told = unsafe {
+            &*self
+                .controls
+                .base()
+                .cast::<Control>()
+                .add(members)
+                .cast::<Told>()
+                .add(index)
+        };
+        (told, from % Told::MEMBERS)
+    }
+
+    /// Whether member `from` has told this one `word` since it was heard to do so.
+    fn is_told(&self, from: u32, word: Word) -> bool {
+        let (told, place) = self.told(self.comm.rank, from);
+        told.is_odd(place, word) != self.heard.borrow()[from as usize][word as usize]
+    }
+
+    /// Member `from` was heard to say `word`: from now on it is for the next time.
+    fn hear(&self, from: u32, word: Word) {
+        self.heard.borrow_mut()[from as usize][word as usize] ^= true;
     }
 
     /// Where member `rank` is asked for its memory; `None` where all is mapped, or from now on nobody is asked.

@@ -20,6 +20,7 @@ use crate::mpi::world::Hold;
 use crate::sys::cma::{self, Direction};
 use crate::sys::gather;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Bytes copied at a time where they have to be spread out.
 const ROW: usize = 256 << 10;
@@ -28,7 +29,7 @@ const ROW: usize = 256 << 10;
 ///
 /// # Errors
 /// `RmaSync`, `Disp`, `RmaRange`; `Type`: both sides do not have the same number of bytes.
-pub fn put(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target) -> Result<()> {
+pub fn put(hold: &mut Hold, window: &Rc<Window>, origin: &Buffer, target: &Target) -> Result<()> {
     transfer(hold, window, origin, target, Direction::Write)
 }
 
@@ -36,7 +37,7 @@ pub fn put(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target) -
 ///
 /// # Errors
 /// As [`put`].
-pub fn get(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target) -> Result<()> {
+pub fn get(hold: &mut Hold, window: &Rc<Window>, origin: &Buffer, target: &Target) -> Result<()> {
     transfer(hold, window, origin, target, Direction::Read)
 }
 
@@ -44,12 +45,18 @@ pub fn get(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target) -
 ///
 /// # Errors
 /// As [`put`].
-pub fn get_now(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target) -> Result<()> {
+pub fn get_now(hold: &mut Hold, window: &Rc<Window>, origin: &Buffer, target: &Target) -> Result<()> {
     get(hold, window, origin, target)?;
     later::settle(hold, window, target.rank)
 }
 
-fn transfer(hold: &mut Hold, window: &Window, origin: &Buffer, target: &Target, direction: Direction) -> Result<()> {
+fn transfer(
+    hold: &mut Hold,
+    window: &Rc<Window>,
+    origin: &Buffer,
+    target: &Target,
+    direction: Direction,
+) -> Result<()> {
     access(hold, window, target.rank)?;
     let offset = window.locate(target)?;
     same_length(origin, target)?;

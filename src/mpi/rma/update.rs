@@ -55,7 +55,7 @@ pub(super) struct Run {
 /// sides differ in length, or the datatype is not made of one predefined datatype.
 pub fn accumulate(
     hold: &mut Hold,
-    window: &Window,
+    window: &Rc<Window>,
     origin: &Buffer,
     result: Option<&Buffer>,
     target: &Target,
@@ -93,7 +93,7 @@ pub fn accumulate(
 /// As [`accumulate`].
 pub fn compare_and_swap(
     hold: &mut Hold,
-    window: &Window,
+    window: &Rc<Window>,
     origin: &Buffer,
     compare: &Buffer,
     result: &Buffer,

@@ -171,7 +171,6 @@ mod tests {
     use crate::mpi::coll::{board, support};
     use crate::mpi::comm::create;
     use crate::shm::board::Note;
-    use crate::shm::waiting::Item;
     use std::sync::Barrier;
 
     /// Rank 0 shows two barriers, and a broadcast between them for which rank 1 gives way.
@@ -310,16 +309,6 @@ mod tests {
                 board: boards.members[rank].board,
                 turn,
                 done,
-                item: Item {
-                    is_send: false,
-                    is_lock: false,
-                    peer: None,
-                    place: None,
-                    tag: None,
-                    context: 0,
-                    len: 0,
-                },
-                told: false,
             };
             let looks = |hold: &Hold, rank, turn, done| boards.can_look(hold, &wait(rank, turn, done), rank);
             // Rank 2 is here, and has not shown what all show; then it is the one that is waited for.

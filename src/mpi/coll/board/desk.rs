@@ -5,6 +5,8 @@ use super::Boards;
 use super::learnt::Paces;
 use super::lent::Samples;
 use super::started::Open;
+use crate::mpi::error::Result;
+use crate::mpi::world::Hold;
 use crate::shm::board::{Board, Place, ROOM, ROUND, SCRATCH, TRAYS};
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
@@ -23,8 +25,8 @@ const MANY: usize = 64;
 #[derive(Default)]
 pub struct Desk {
     /// What its threads wait for.
-    waits: Vec<(u64, Wait)>,
-    next_wait: u64,
+    watched: Vec<Watched>,
+    next_watched: u64,
     /// Pieces of scratch memory that somebody may still read, by address.
     lying: Vec<Piece>,
     round: Round,
@@ -87,8 +89,8 @@ impl Round {
     }
 }
 
-/// What a thread waits for on another rank's board.
-#[derive(Debug)]
+/// What is waited for on another rank's board.
+#[derive(Clone, Copy, Debug)]
 pub struct Wait {
     /// Whose board.
     pub board: Place<Board>,
@@ -96,10 +98,23 @@ pub struct Wait {
     pub turn: u64,
     /// To be through with it, rather than to show it.
     pub done: bool,
-    /// For the launcher.
-    pub item: Item,
+}
+
+/// How the polling thread sees for another one that what that waits for has come, which no message tells.
+pub enum Sign {
+    /// By a board.
+    Board(Wait),
+    /// By something else in shared memory.
+    Seen(Box<dyn Fn() -> bool>),
+}
+
+/// What a thread waits for.
+struct Watched {
+    key: u64,
+    sign: Sign,
+    item: Item,
     /// The thread has been told that it came.
-    pub told: bool,
+    told: bool,
 }
 
 struct Piece {
@@ -189,6 +204,33 @@ impl Wait {
     }
 }
 
+impl Hold<'_> {
+    /// As [`Hold::wait_until`], for what another thread of this rank, if one polls, notices by `sign` and the launcher hears of as `item`.
+    ///
+    /// # Errors
+    /// As [`Hold::wait_until`].
+    pub fn wait_for_sign(
+        &mut self,
+        (sign, item): (Sign, Item),
+        mut done: impl FnMut(&mut Hold) -> Result<bool>,
+    ) -> Result<()> {
+        self.desk.next_watched += 1;
+        let (key, told) = (self.desk.next_watched, false);
+        self.desk.watched.push(Watched { key, sign, item, told });
+        let outcome = self.wait_until(None, |hold| {
+            let over = done(hold)?;
+            // What came may be gone, as a lock that somebody else has taken.
+            let own = |watched: &&mut Watched| !over && watched.key == key;
+            if let Some(own) = hold.desk.watched.iter_mut().find(own) {
+                own.told = false;
+            }
+            Ok(over)
+        });
+        self.desk.watched.retain(|watched| watched.key != key);
+        outcome
+    }
+}
+
 impl Desk {
     /// That of a rank which goes round in `round` bytes of scratch memory, or in none.
     pub fn new(round: u64) -> Desk {
@@ -203,33 +245,22 @@ impl Desk {
         self.round.most > 0 && self.round.room() == self.round.most
     }
 
-    /// Writes down that a thread waits; the key strikes it out again.
-    pub fn begin_wait(&mut self, wait: Wait) -> u64 {
-        self.next_wait += 1;
-        self.waits.push((self.next_wait, wait));
-        self.next_wait
-    }
-
-    /// The thread waits no more.
-    pub fn end_wait(&mut self, key: u64) {
-        self.waits.retain(|(other, _)| *other != key);
-    }
-
     /// Whether something has come that a thread waits for and has not been told of yet.
     pub fn has_news(&mut self) -> bool {
         let mut news = false;
-        for (_, wait) in &mut self.waits {
-            if !wait.told && wait.is_over() {
-                wait.told = true;
-                news = true;
-            }
+        for watched in self.watched.iter_mut().filter(|watched| !watched.told) {
+            watched.told = match &watched.sign {
+                Sign::Board(wait) => wait.is_over(),
+                Sign::Seen(is_seen) => is_seen(),
+            };
+            news |= watched.told;
         }
         news
     }
 
     /// What the threads wait for, for the launcher.
     pub fn items(&self) -> impl Iterator<Item = Item> {
-        self.waits.iter().map(|(_, wait)| wait.item)
+        self.watched.iter().map(|watched| watched.item)
     }
 
     /// Room for `len` bytes that are read in `turn`; `None` while too much is still being read.

@@ -535,7 +535,7 @@ impl Open {
         let place = missing.next();
         let item = Item {
             is_send: false,
-            is_lock: false,
+            is_member: false,
             peer: place.map(|rank| plan.boards.members[rank as usize].world),
             place,
             tag: Some(plan.tag),

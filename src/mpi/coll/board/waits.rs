@@ -1,7 +1,7 @@
 //! How a member waits until others show a turn or are through with it, and what it knows of that.
 
 use super::stray::{STRAY, refuse_stray};
-use super::{Boards, GLANCES, desk::Wait};
+use super::{Boards, GLANCES, desk::Sign, desk::Wait};
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::failure;
@@ -77,20 +77,15 @@ impl Boards {
         let member = &self.members[rank];
         let item = Item {
             is_send: false,
-            is_lock: false,
+            is_member: false,
             peer: Some(member.world),
             place: Some(rank as u32),
             tag: Some(tag),
             context,
             len: 0,
         };
-        let wait = Wait {
-            board: member.board,
-            turn,
-            done,
-            item,
-            told: false,
-        };
+        let board = member.board;
+        let wait = Wait { board, turn, done };
         if wait.is_over() {
             return Ok(());
         }
@@ -102,11 +97,9 @@ impl Boards {
         if comes || (self.gives_way(hold) && self.comes_in_turn(hold, &wait, rank)) {
             return Ok(());
         }
-        let (board, mut looks) = (member.board, 0u32);
-        let again = Wait { board, ..wait };
-        let key = hold.desk.begin_wait(wait);
-        let outcome = hold.wait_until(None, |hold| {
-            if again.is_over() || (done && self.segment.death(member.world).is_some()) {
+        let mut looks = 0u32;
+        let outcome = hold.wait_for_sign((Sign::Board(wait), item), |hold| {
+            if wait.is_over() || (done && self.segment.death(member.world).is_some()) {
                 hold.engine.channel.noticed(member.world);
                 return Ok(true);
             }
@@ -117,7 +110,6 @@ impl Boards {
             hold.check_peer(comm, Plane::Collective, None)?;
             Ok(false)
         });
-        hold.desk.end_wait(key);
         if done && self.segment.death(member.world).is_some() {
             // Who only shows and never waits for what others show finds out here.
             failure::catch_up(hold)?;
