@@ -204,7 +204,6 @@ impl State {
         let request = self.requests.get(send.ticket);
         Item {
             is_send: true,
-            is_member: false,
             peer: Some(send.to),
             place: request
                 .and_then(|request| members(request.comm.as_ref()?))
@@ -212,6 +211,7 @@ impl State {
             tag: Some(envelope.tag()),
             context: envelope.context(),
             len: send.len as u64,
+            ..Item::default()
         }
     }
 
@@ -254,12 +254,11 @@ impl State {
 /// What a receive or probe for `pattern` waits for.
 fn item(pattern: Pattern, peer: Option<u32>, len: u64) -> Item {
     Item {
-        is_send: false,
-        is_member: false,
         peer,
         place: pattern.source(),
         tag: pattern.tag(),
         context: pattern.context(),
         len,
+        ..Item::default()
     }
 }

@@ -21,7 +21,7 @@ use std::sync::atomic::{Ordering, fence as memory_fence};
 pub const UNIFIED: i32 = 2;
 /// Of so many flushes in a row one serves others.
 const SERVES: u32 = 16;
-/// Looks at a lock before this rank says that it waits for it.
+/// Looks at a lock, or at what a member tells, before this rank says that it waits for it.
 const LOOKS: u32 = 64;
 
 /// Which accesses and exposures of a window are open in this process.
@@ -33,7 +33,7 @@ pub struct Epochs {
     used: Cell<bool>,
     /// Members that accesses were started to.
     started: Option<Vec<u32>>,
-    /// Members that this process is exposed to, and that have not said yet that their accesses are over.
+    /// Members that this process is exposed to.
     posted: Option<Vec<u32>>,
     /// Locked members, and whether exclusively.
     locked: BTreeMap<u32, bool>,
@@ -151,8 +151,8 @@ pub fn fence(hold: &mut Hold, window: &Window, last: bool) -> Result<()> {
 /// Exposes this process's memory to the members in `group`. MPI-4.1 §12.5.2.
 ///
 /// # Errors
-/// `RmaSync`: it is exposed already; `Group`: a process is no member.
-pub fn post(hold: &mut Hold, window: &Rc<Window>, group: &Group) -> Result<()> {
+/// `RmaSync`: it is exposed already; `Group`: a process is no member; `ProcFailed`: a member is dead.
+pub fn post(hold: &Hold, window: &Window, group: &Group) -> Result<()> {
     if window.epochs.borrow().posted.is_some() {
         fail!(RmaSync, "the window is exposed already");
     }
@@ -166,7 +166,7 @@ pub fn post(hold: &mut Hold, window: &Rc<Window>, group: &Group) -> Result<()> {
 /// Waits until the members in `group` have exposed their memory and opens accesses to them. MPI-4.1 §12.5.2.
 ///
 /// # Errors
-/// `RmaSync`: an access is open already; `Group`: a process is no member.
+/// `RmaSync`: an access is open already; `Group`: a process is no member; `ProcFailed`: a member is dead.
 pub fn start(hold: &mut Hold, window: &Rc<Window>, group: &Group) -> Result<()> {
     window.epochs.borrow().check_no_access()?;
     let ranks = members(window, group)?;
@@ -182,7 +182,7 @@ pub fn start(hold: &mut Hold, window: &Rc<Window>, group: &Group) -> Result<()> 
 /// Ends the accesses begun by [`start`]. MPI-4.1 §12.5.2.
 ///
 /// # Errors
-/// `RmaSync`: there are none.
+/// `RmaSync`: there are none; those of what was kept.
 pub fn complete(hold: &mut Hold, window: &Window) -> Result<()> {
     let Some(ranks) = window.change().started.take() else {
         fail!(RmaSync, "MPI_Win_start has not been called");
@@ -197,7 +197,7 @@ pub fn complete(hold: &mut Hold, window: &Window) -> Result<()> {
 /// Waits, or for `wait` false only looks, whether all accesses to this process are over. MPI-4.1 §12.5.2.
 ///
 /// # Errors
-/// `RmaSync`: it is not exposed.
+/// `RmaSync`: it is not exposed; `ProcFailed`: a member is dead.
 pub fn end_exposure(hold: &mut Hold, window: &Rc<Window>, wait: bool) -> Result<bool> {
     let Some(ranks) = window.change().posted.take() else {
         fail!(RmaSync, "MPI_Win_post has not been called");

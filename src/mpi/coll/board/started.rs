@@ -534,13 +534,11 @@ impl Open {
         let mut missing = started.awaited.clone().filter(|&rank| rank != plan.comm.rank);
         let place = missing.next();
         let item = Item {
-            is_send: false,
-            is_member: false,
             peer: place.map(|rank| plan.boards.members[rank as usize].world),
             place,
             tag: Some(plan.tag),
             context: plan.comm.context_on(Plane::Collective),
-            len: 0,
+            ..Item::default()
         };
         (started.request, item)
     }

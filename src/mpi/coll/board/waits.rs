@@ -76,13 +76,11 @@ impl Boards {
         let context = comm.context_on(Plane::Collective);
         let member = &self.members[rank];
         let item = Item {
-            is_send: false,
-            is_member: false,
             peer: Some(member.world),
             place: Some(rank as u32),
             tag: Some(tag),
             context,
-            len: 0,
+            ..Item::default()
         };
         let board = member.board;
         let wait = Wait { board, turn, done };
