@@ -1,5 +1,6 @@
-//! Falling asleep and waking: what a rank tells the launcher about it, and what it looks after.
+//! Falling asleep and waking: what a rank tells the launcher about it, and what it looks after, for all its threads.
 
+use super::coll::board::waits::Wait;
 use super::comm::Comm;
 use super::error::Result;
 use super::pt2pt::matching::{Envelope, Pattern};
@@ -32,7 +33,72 @@ pub enum Awaited {
     Probe(Pattern, Option<u32>),
 }
 
+/// How the polling thread sees for another one that what that waits for has come, which no message tells.
+pub enum Sign {
+    /// By a board.
+    Board(Wait),
+    /// By something else in shared memory.
+    Seen(Box<dyn Fn() -> bool>),
+}
+
+/// What a rank's threads wait for that no message tells.
+#[derive(Default)]
+pub struct Watch {
+    list: Vec<Watched>,
+    next: u64,
+}
+
+/// What a thread waits for.
+struct Watched {
+    key: u64,
+    sign: Sign,
+    item: Item,
+    /// The thread has been told that it came.
+    told: bool,
+}
+
+impl Watch {
+    /// Whether something has come that a thread waits for and has not been told of yet.
+    pub fn has_news(&mut self) -> bool {
+        let mut news = false;
+        for watched in self.list.iter_mut().filter(|watched| !watched.told) {
+            watched.told = match &watched.sign {
+                Sign::Board(wait) => wait.is_over(),
+                Sign::Seen(is_seen) => is_seen(),
+            };
+            news |= watched.told;
+        }
+        news
+    }
+}
+
 impl Hold<'_> {
+    /// As [`Hold::wait_until`], for what another thread of this rank, if one polls, notices by `sign` and the launcher hears of as `item`.
+    ///
+    /// # Errors
+    /// As [`Hold::wait_until`].
+    pub fn wait_for_sign(
+        &mut self,
+        (sign, item): (Sign, Item),
+        mut done: impl FnMut(&mut Hold) -> Result<bool>,
+    ) -> Result<()> {
+        let watch = &mut self.engine.watch;
+        watch.next += 1;
+        let (key, told) = (watch.next, false);
+        watch.list.push(Watched { key, sign, item, told });
+        let outcome = self.wait_until(None, |hold| {
+            let over = done(hold)?;
+            // What came may be gone, as a lock that somebody else has taken.
+            let own = |watched: &&mut Watched| !over && watched.key == key;
+            if let Some(own) = hold.engine.watch.list.iter_mut().find(own) {
+                own.told = false;
+            }
+            Ok(over)
+        });
+        self.engine.watch.list.retain(|watched| watched.key != key);
+        outcome
+    }
+
     /// Sleeps until something may have come; whether somebody has woken this rank, who may be about to ask it for something.
     pub(super) fn sleep(&mut self, done: &mut impl FnMut(&mut Hold) -> Result<bool>) -> Result<bool> {
         let Some(most) = self.engine.channel.leave_late() else {
@@ -53,7 +119,7 @@ impl Hold<'_> {
         most: Duration,
         done: &mut impl FnMut(&mut Hold) -> Result<bool>,
     ) -> Result<bool> {
-        if self.progress(None)? || done(self)? || self.engine.napping > 0 && self.desk.has_news() {
+        if self.progress(None)? || done(self)? || self.engine.napping > 0 && self.engine.watch.has_news() {
             return Ok(false);
         }
         self.tell_sleep();
@@ -162,8 +228,8 @@ impl State {
             items.insert(0, item(pattern, peer, 0));
             (wanted, count, is_certain) = (Some(pattern), count + 1, true);
         }
-        for (index, shown) in self.desk.items().enumerate() {
-            items.insert(index, shown);
+        for (index, watched) in self.engine.watch.list.iter().enumerate() {
+            items.insert(index, watched.item);
             (count, is_certain, wanted) = (count + 1, index == 0, None);
         }
         items.truncate(DESCRIBED);

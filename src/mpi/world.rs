@@ -416,7 +416,7 @@ impl Hold<'_> {
                 patience.renew();
                 continue;
             }
-            if self.engine.napping > 0 && self.desk.has_news() {
+            if self.engine.napping > 0 && self.engine.watch.has_news() {
                 self.wake_threads();
             }
             let channel = &mut self.engine.channel;

@@ -16,7 +16,7 @@ use crate::channel::{Arrival, Bytes, Channel, Glance};
 use crate::mpi::buffer::{Buffer, Layout};
 use crate::mpi::error::{Error, Result, fault};
 use crate::mpi::request::{Kind, Receive, Request, RequestKey};
-use crate::mpi::sleep::Awaited;
+use crate::mpi::sleep::{Awaited, Watch};
 use crate::mpi::status::Status;
 use crate::mpi::world::{Hold, State};
 use crate::sys::copy;
@@ -47,6 +47,8 @@ pub struct Engine {
     pub asleep: bool,
     /// Threads that wait for what that thread does.
     pub napping: usize,
+    /// What threads wait for that no message tells.
+    pub watch: Watch,
     /// The blocking receives that threads wait in, with the numbers of the threads ([`crate::sys::cpu::thread`]); with
     /// `MPI_THREAD_MULTIPLE` only.
     pub blocked: Vec<(RequestKey, usize)>,
@@ -86,6 +88,7 @@ impl Engine {
             polling: false,
             asleep: false,
             napping: 0,
+            watch: Watch::default(),
             blocked: Vec::new(),
             told: false,
             awaited: Awaited::Several,

@@ -8,8 +8,7 @@
 //! leave ([`Lead`]), and then what it needs is there. Where each waits for all below it, two of a CPU leave in
 //! the order of ranks.
 
-use super::desk::Wait;
-use super::{Boards, GLANCES, SLOTS, Turn};
+use super::{Boards, GLANCES, SLOTS, Turn, waits::Wait};
 use crate::mpi::error::Result;
 use crate::mpi::world::Hold;
 use crate::shm::sync::Ordering;

@@ -1,15 +1,11 @@
 //! What a rank has lying about for its boards: scratch memory that others still read, where what is shown takes the first place that is
-//! free or goes round, and what its threads wait for.
+//! free or goes round.
 
 use super::Boards;
 use super::learnt::Paces;
 use super::lent::Samples;
 use super::started::Open;
-use crate::mpi::error::Result;
-use crate::mpi::world::Hold;
-use crate::shm::board::{Board, Place, ROOM, ROUND, SCRATCH, TRAYS};
-use crate::shm::sync::Ordering;
-use crate::shm::waiting::Item;
+use crate::shm::board::{ROOM, ROUND, SCRATCH, TRAYS};
 use std::rc::Rc;
 
 /// Pieces of scratch memory begin on multiples of this.
@@ -24,9 +20,6 @@ const MANY: usize = 64;
 /// A rank's part of all boards.
 #[derive(Default)]
 pub struct Desk {
-    /// What its threads wait for.
-    watched: Vec<Watched>,
-    next_watched: u64,
     /// Pieces of scratch memory that somebody may still read, by address.
     lying: Vec<Piece>,
     round: Round,
@@ -87,34 +80,6 @@ impl Round {
         }
         free.then_some((from, before))
     }
-}
-
-/// What is waited for on another rank's board.
-#[derive(Clone, Copy, Debug)]
-pub struct Wait {
-    /// Whose board.
-    pub board: Place<Board>,
-    /// The turn that is to come.
-    pub turn: u64,
-    /// To be through with it, rather than to show it.
-    pub done: bool,
-}
-
-/// How the polling thread sees for another one that what that waits for has come, which no message tells.
-pub enum Sign {
-    /// By a board.
-    Board(Wait),
-    /// By something else in shared memory.
-    Seen(Box<dyn Fn() -> bool>),
-}
-
-/// What a thread waits for.
-struct Watched {
-    key: u64,
-    sign: Sign,
-    item: Item,
-    /// The thread has been told that it came.
-    told: bool,
 }
 
 struct Piece {
@@ -183,54 +148,6 @@ impl Room {
     }
 }
 
-impl Wait {
-    /// Whether it has come.
-    #[inline]
-    pub fn is_over(&self) -> bool {
-        let word = match self.done {
-            true => self.board.done(),
-            false => self.board.slot(self.turn).turn(),
-        };
-        word.load(Ordering::Acquire) >= self.turn
-    }
-
-    /// Whether it comes within so many `looks`.
-    #[inline]
-    pub fn comes_within(&self, looks: u32) -> bool {
-        (0..looks).any(|_| {
-            std::hint::spin_loop();
-            self.is_over()
-        })
-    }
-}
-
-impl Hold<'_> {
-    /// As [`Hold::wait_until`], for what another thread of this rank, if one polls, notices by `sign` and the launcher hears of as `item`.
-    ///
-    /// # Errors
-    /// As [`Hold::wait_until`].
-    pub fn wait_for_sign(
-        &mut self,
-        (sign, item): (Sign, Item),
-        mut done: impl FnMut(&mut Hold) -> Result<bool>,
-    ) -> Result<()> {
-        self.desk.next_watched += 1;
-        let (key, told) = (self.desk.next_watched, false);
-        self.desk.watched.push(Watched { key, sign, item, told });
-        let outcome = self.wait_until(None, |hold| {
-            let over = done(hold)?;
-            // What came may be gone, as a lock that somebody else has taken.
-            let own = |watched: &&mut Watched| !over && watched.key == key;
-            if let Some(own) = hold.desk.watched.iter_mut().find(own) {
-                own.told = false;
-            }
-            Ok(over)
-        });
-        self.desk.watched.retain(|watched| watched.key != key);
-        outcome
-    }
-}
-
 impl Desk {
     /// That of a rank which goes round in `round` bytes of scratch memory, or in none.
     pub fn new(round: u64) -> Desk {
@@ -243,24 +160,6 @@ impl Desk {
     /// Whether it goes round in all that it shall: then what is written lies in no second-level cache.
     pub fn goes_far(&self) -> bool {
         self.round.most > 0 && self.round.room() == self.round.most
-    }
-
-    /// Whether something has come that a thread waits for and has not been told of yet.
-    pub fn has_news(&mut self) -> bool {
-        let mut news = false;
-        for watched in self.watched.iter_mut().filter(|watched| !watched.told) {
-            watched.told = match &watched.sign {
-                Sign::Board(wait) => wait.is_over(),
-                Sign::Seen(is_seen) => is_seen(),
-            };
-            news |= watched.told;
-        }
-        news
-    }
-
-    /// What the threads wait for, for the launcher.
-    pub fn items(&self) -> impl Iterator<Item = Item> {
-        self.watched.iter().map(|watched| watched.item)
     }
 
     /// Room for `len` bytes that are read in `turn`; `None` while too much is still being read.

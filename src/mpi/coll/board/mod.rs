@@ -68,7 +68,7 @@ mod tests;
 mod tray;
 pub mod varying;
 mod view;
-mod waits;
+pub mod waits;
 
 use super::choice::Table;
 use super::signature::{self, Signature};

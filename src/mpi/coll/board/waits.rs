@@ -1,14 +1,48 @@
 //! How a member waits until others show a turn or are through with it, and what it knows of that.
 
 use super::stray::{STRAY, refuse_stray};
-use super::{Boards, GLANCES, desk::Sign, desk::Wait};
+use super::{Boards, GLANCES};
 use crate::mpi::comm::{Comm, Plane};
 use crate::mpi::error::Result;
 use crate::mpi::failure;
 use crate::mpi::rma::mail::soon;
+use crate::mpi::sleep::Sign;
 use crate::mpi::world::Hold;
+use crate::shm::board::{Board, Place};
 use crate::shm::sync::Ordering;
 use crate::shm::waiting::Item;
+
+/// What is waited for on another rank's board.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// Whose board.
+    pub board: Place<Board>,
+    /// The turn that is to come.
+    pub turn: u64,
+    /// To be through with it, rather than to show it.
+    pub done: bool,
+}
+
+impl Wait {
+    /// Whether it has come.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        let word = match self.done {
+            true => self.board.done(),
+            false => self.board.slot(self.turn).turn(),
+        };
+        word.load(Ordering::Acquire) >= self.turn
+    }
+
+    /// Whether it comes within so many `looks`.
+    #[inline]
+    pub fn comes_within(&self, looks: u32) -> bool {
+        (0..looks).any(|_| {
+            std::hint::spin_loop();
+            self.is_over()
+        })
+    }
+}
 
 impl Boards {
     /// A turn that all members are known to be through with.
