@@ -85,9 +85,9 @@ cvars! {
     heap_min "HEAP_MIN" 65536 0..=1073741824
         "bytes from which malloc gives memory that other ranks map, where libnearmpi-heap.so is put before the program (LD_PRELOAD); 0: it never does";
     window_ask_max "WINDOW_ASK_MAX" 1048576 0..=1073741824
-        "bytes up to which a window's memory that only its owner maps is accessed by asking the owner, while that waits in MPI; longer accesses, and where ranks share CPUs all but of long lists, go through the kernel; 0: all do";
+        "bytes up to which a window's memory that only its owner maps is accessed by asking the owner, while that waits in MPI; longer accesses, and where ranks share CPUs all but of lists, go through the kernel; 0: all do";
     window_later "WINDOW_LATER" 1 0..=1
-        "1: short puts, gets and accumulates on a window's memory that only its owner maps, but the first since the program synchronized, are kept until it does, and go together; 0: each goes at once";
+        "1: short puts, gets and accumulates on a window's memory that only its owner maps are kept until the program synchronizes, and go together, unless there is but one each time; 0: each goes at once";
     join_min "JOIN_MIN" 524288 1..=1073741824
         "bytes from which both sides copy a message by length alone; learning begins with it from half of this";
     join_chunk "JOIN_CHUNK" 262144 4096..=1073741824

@@ -188,7 +188,11 @@ fn short_operations_wait_for_a_synchronization_and_for_no_other_kind() {
             for index in 0..3 {
                 transfer::put(hold, &window, &buffer(&mut [index + 1]), &target(2 * index, 1)).unwrap();
             }
-            assert_eq!(kept(&window), [16, 0], "the first one goes at once");
+            assert_eq!(
+                kept(&window),
+                [[16, 24][round], 0],
+                "the first one goes at once at first"
+            );
             let mut seen = [0; 5];
             if round == 0 {
                 for index in 0..3 {
@@ -222,9 +226,14 @@ fn short_operations_wait_for_a_synchronization_and_for_no_other_kind() {
         }
         transfer::put(hold, &window, &buffer(&mut [9]), &target(4, 1)).unwrap();
         transfer::put(hold, &window, &buffer(&mut [8]), &target(6, 1)).unwrap();
+        for bytes in [8, 0, 0] {
+            epoch::flush(hold, &window, None).unwrap();
+            transfer::put(hold, &window, &buffer(&mut [7]), &target(5, 1)).unwrap();
+            assert_eq!(kept(&window), [bytes, 0], "and where the last one was alone");
+        }
         epoch::unlock_all(hold, &window).unwrap();
         barrier(hold, comm).unwrap();
-        assert_eq!(memory[..7], [1, 0, 2, 0, 9, 0, 8]);
+        assert_eq!(memory[..7], [1, 0, 2, 0, 9, 7, 8]);
         end(hold, window);
     });
 }

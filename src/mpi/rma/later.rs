@@ -2,9 +2,9 @@
 //! Copies from and to the program's buffers: relies on its callers for them.
 //!
 //! Short operations on memory that only its owner maps, kept here until there are several: each alone takes the member or the kernel as long
-//! as dozens. The first one after a synchronization goes at once, so that a program that flushes each waits for nothing; those behind it
-//! go when the program synchronizes, does something else to the member, or has filled the room here. MPI promises no more before
-//! (MPI-4.1 §12.5), and asks for no order but of accumulates to one place: those are never kept together.
+//! as dozens. They go when the program synchronizes, does something else to the member, or has filled the room here. MPI promises no more
+//! before (MPI-4.1 §12.5), and asks for no order but of accumulates to one place: those are never kept together. Where there was one before
+//! the last synchronization, the first one goes at once, so that a program that flushes each pays for no copy.
 #![allow(unsafe_code)]
 
 use super::list::{List, Stretch};
@@ -52,8 +52,10 @@ pub(super) type Whose = (u32, bool);
 /// What is kept for a member.
 #[derive(Debug, Default)]
 pub struct Later {
-    /// Something has gone to it since the program synchronized.
-    begun: bool,
+    /// Operations since the program synchronized; more than two are two.
+    count: u8,
+    /// Several came before the last synchronization at which any had come.
+    several: bool,
     /// A thread is handing over what was kept before.
     busy: bool,
     /// Of all that is kept, and the way there.
@@ -140,7 +142,9 @@ pub(super) unsafe fn keeps(
             let mut all = window.later.borrow_mut();
             let later = all.entry(whose).or_default();
             let is_off = hold.engine.channel.settings().window_later == 0;
-            if !std::mem::replace(&mut later.begun, true) || len > SHORT || is_off {
+            let is_first = later.count == 0;
+            later.count = (later.count + 1).min(2);
+            if is_first && !later.several || len > SHORT || is_off {
                 if later.is_idle() {
                     return Ok(false);
                 }
@@ -230,7 +234,10 @@ fn settle_one(hold: &mut Hold, window: &Window, whose: Whose) -> Result<()> {
 pub(super) fn end(hold: &mut Hold, window: &Window, rank: Option<u32>) -> Result<()> {
     let mut kept: Vec<Whose> = Vec::new();
     let mut end = |(whose, later): (&Whose, &mut Later)| {
-        later.begun = false;
+        match std::mem::take(&mut later.count) {
+            0 => {}
+            count => later.several = count > 1,
+        }
         if !later.is_idle() {
             kept.push(*whose);
         }

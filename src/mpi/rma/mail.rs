@@ -39,7 +39,7 @@ pub(super) const WANTED: u64 = 1 << 32;
 /// Where ranks share CPUs each look gives way to others, which takes about as long as so many looks.
 const YIELD: u32 = 4;
 /// What lists cost above their bytes from which on members are asked there.
-const CROWDED: usize = 64 << 10;
+const CROWDED: usize = 16 << 10;
 
 /// Parts of an access, in bytes from its first one on, that the member has not done.
 type Left = Vec<Range<usize>>;
