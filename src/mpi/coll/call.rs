@@ -93,7 +93,7 @@ impl Task {
     }
 
     /// Whether it moves nothing, as all members know: then nobody waits for anybody. Ranks that are checked do, and so learn of
-    /// those in another call; groups of an intercommunicator need not know each other's lengths. Reductions notice it themselves.
+    /// those in another call; groups of an intercommunicator need not know each other's lengths. Blocking reductions notice it themselves.
     #[inline(never)] // out of the way of reductions
     fn is_idle(&self, hold: &Hold, comm: &Comm) -> bool {
         let no_data = |data: &Option<Data>| data.as_ref().is_none_or(Data::is_empty);
@@ -104,6 +104,10 @@ impl Task {
             Task::Scatter(_, send, recv, true) => no_blocks(send) && no_data(recv),
             Task::Allgather(send, recv) => no_data(send) && recv.largest() == 0,
             Task::Alltoall(send, recv) => no_blocks(send) && recv.block() == Some(0),
+            Task::Allreduce(reduction)
+            | Task::Reduce(_, reduction)
+            | Task::ReduceScatter(reduction, _)
+            | Task::Scan(reduction, _) => reduction.count == 0,
             _ => false,
         };
         is_empty && !hold.is_checking() && !comm.is_inter()

@@ -89,6 +89,14 @@ struct Piece {
     boards: Rc<Boards>,
 }
 
+impl Piece {
+    /// Whether somebody may still read it who has to be waited for by an operation of `boards`: others are through with the turns up to
+    /// `through`, and this rank may read its own operand there in an operation of another communicator, which another thread is in.
+    fn is_read(&self, through: u64, boards: &Rc<Boards>) -> bool {
+        through < self.turn || !Rc::ptr_eq(&self.boards, boards) && !self.boards.is_done(self.turn)
+    }
+}
+
 /// The first gap of `len` bytes between `pieces` (first byte, end), which lie in a room of `room` bytes in this order, and the
 /// number of those before it.
 fn gap(pieces: impl Iterator<Item = (usize, usize)>, len: usize, room: usize) -> Option<(usize, usize)> {
@@ -165,12 +173,12 @@ impl Desk {
     /// Room for `len` bytes that are read in `turn`; `None` while too much is still being read.
     /// Prefers low addresses, which stay in the cache, unless it goes `round`.
     pub fn place(&mut self, len: usize, turn: u64, boards: &Rc<Boards>, round: bool) -> Option<usize> {
-        self.lying.retain(|piece| piece.boards.through() < piece.turn);
+        self.lying.retain(|piece| piece.is_read(piece.boards.through(), boards));
         if self.lying.len() > MANY {
-            self.look();
+            self.look(boards);
         }
         self.take(len, turn, boards, round).or_else(|| {
-            self.look();
+            self.look(boards);
             let found = self.take(len, turn, boards, round);
             found.or_else(|| self.take_reserve(len, turn, boards))
         })
@@ -189,15 +197,16 @@ impl Desk {
         Some(self.insert(before + index, (ROUND + from, len), turn, boards))
     }
 
-    /// Whether there is room for `len` bytes already.
-    pub fn has_room(&mut self, len: usize) -> bool {
-        self.look();
+    /// Whether there is room for `len` bytes of an operation of `boards` already.
+    pub fn has_room(&mut self, len: usize, boards: &Rc<Boards>) -> bool {
+        self.look(boards);
         self.gap(len).is_some()
     }
 
     /// Looks at the boards of all who read, and forgets what they are through with.
-    fn look(&mut self) {
-        self.lying.retain(|piece| piece.boards.look_through() < piece.turn);
+    fn look(&mut self, boards: &Rc<Boards>) {
+        self.lying
+            .retain(|piece| piece.is_read(piece.boards.look_through(), boards));
     }
 
     /// A place for `len` bytes, and its number among all.
@@ -318,6 +327,34 @@ mod tests {
                 assert!(oldest == first && Rc::ptr_eq(&whose, &boards[index]));
             }
             desk.lying.clear();
+        });
+    }
+
+    /// As when another thread of this rank reduces in place: the other rank has read its operand, it has not.
+    #[test]
+    fn what_this_rank_still_reads_is_not_written_over_for_another_communicator() {
+        job(2, 1, &[], false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            let boards = [0; 2].map(|_| {
+                let dup = Rc::new(create::dup(&mut hold, &comm).unwrap());
+                board::of(&hold, &dup).unwrap().clone()
+            });
+            if rank == 1 {
+                return;
+            }
+            let turn = boards[0].before + 1;
+            let done = |rank: usize| boards[0].members[rank].board.finish(turn);
+            let mut place =
+                |index: usize, turn| hold.desk.place(10 * LINE, turn, &boards[index], false).unwrap() / LINE;
+            assert_eq!(place(0, turn), 0);
+            assert_eq!(place(1, u64::MAX), 10);
+            done(1);
+            assert_eq!(boards[0].look_through(), turn);
+            assert_eq!(place(1, u64::MAX), 20);
+            done(0);
+            assert_eq!(place(1, u64::MAX), 0);
+            hold.desk.lying.clear();
         });
     }
 

@@ -319,7 +319,7 @@ pub(super) fn exchange(
     let (mut now, mut ahead) = (begin(hold, turn, first)?, 0);
     loop {
         let next = match piece {
-            Some(piece) if hold.desk.has_room(room) => Some(begin(hold, at.turn(), piece)?),
+            Some(piece) if hold.desk.has_room(room, at.boards) => Some(begin(hold, at.turn(), piece)?),
             _ => None,
         };
         let (turn, part) = &now;

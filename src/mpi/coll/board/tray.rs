@@ -2,8 +2,8 @@
 //! readers that know how long it is look at before the slot. The mark and what follows come in one go; a slot has to come
 //! first, and then what it says the place of.
 //!
-//! A rank's trays serve all its communicators. One that others have not read yet in an earlier turn is left alone, so
-//! that nobody waits for another communicator; readers find the bytes by the slot then.
+//! A rank's trays serve all its communicators. One that others have not read yet in an earlier turn, or another thread of this
+//! rank, is left alone, so that nobody waits for another communicator; readers find the bytes by the slot then.
 
 use super::{ROUND_RANKS, Turn, View};
 use crate::fail;
@@ -47,7 +47,12 @@ impl<'a> Turn<'a> {
                 return Ok(at);
             }
             match hold.desk.oldest(self.boards) {
-                Some((turn, boards)) => boards.wait_through(hold, turn, self.comm, self.tag)?,
+                Some((turn, boards)) => {
+                    boards.wait_through(hold, turn, self.comm, self.tag)?;
+                    if !boards.is_done(turn) && !Rc::ptr_eq(&boards, self.boards) {
+                        hold.give_way(); // to this rank's thread that is in that operation
+                    }
+                }
                 None => fail!(Intern, "{len} bytes are too many to show to other ranks"),
             }
         }
@@ -67,6 +72,8 @@ impl<'a> Turn<'a> {
         match last {
             Some((turn, other)) if other.through() < *turn && other.look_through() < *turn => return None,
             Some((turn, other)) if Rc::ptr_eq(other, boards) => *turn = self.number,
+            // This rank reads it in another thread's operation.
+            Some((turn, other)) if !other.is_done(*turn) => return None,
             _ => *last = Some((self.number, boards.clone())),
         }
         Some((head, payload, mark(context, self.number)))
@@ -111,7 +118,10 @@ impl<'a> Turn<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Where;
     use super::super::tests::{ANY, Step, What, job, take};
+    use crate::mpi::coll::board;
+    use crate::mpi::coll::signature::{Call, Signature};
     use crate::mpi::comm::create;
     use crate::shm::board::SLOTS;
     use std::rc::Rc;
@@ -146,5 +156,35 @@ mod tests {
                 }
             });
         }
+    }
+
+    /// As [`Desk`](super::super::desk::Desk)'s places do.
+    #[test]
+    fn a_tray_that_this_rank_still_reads_keeps_what_it_shows() {
+        job(2, 2, &[], false, |rank, world| {
+            let mut hold = world.hold();
+            let comm = hold.world.clone();
+            let comms = [0; 2].map(|_| Rc::new(create::dup(&mut hold, &comm).unwrap()));
+            if rank == 1 {
+                return;
+            }
+            let boards = [0, 1].map(|index: usize| board::of(&hold, &comms[index]).unwrap().clone());
+            let turns = [0, 1].map(|index| {
+                Where::new(
+                    &comms[index],
+                    &boards[index],
+                    Signature::of(Call::Allreduce),
+                    board::MOST,
+                )
+                .turn()
+            });
+            let mut tray = |index: usize| turns[index].tray(&mut hold, 300).is_some();
+            let done = |rank: usize| boards[0].members[rank].board.finish(turns[0].number);
+            assert!(tray(0));
+            done(1);
+            assert!(!tray(1), "the other rank is through with it, this one is not");
+            done(0);
+            assert!(tray(1));
+        });
     }
 }

@@ -68,6 +68,12 @@ impl Boards {
         through
     }
 
+    /// Whether this rank is through with `turn`.
+    #[inline]
+    pub(super) fn is_done(&self, turn: u64) -> bool {
+        self.members[self.me].board.done().load(Ordering::Relaxed) >= turn
+    }
+
     /// Ends this rank's turns so far, after an error: nobody shall wait for it.
     #[cold]
     pub fn give_up(&self, hold: &Hold, comm: &Comm) {
