@@ -308,6 +308,38 @@ static void neighbours(int flavour)
     done(flavour, &win, mine);
 }
 
+/* A put, or a get, of less than there is room for leaves the rest as it is. */
+static void shorter(int flavour)
+{
+    enum { N = 16, PART = 4 };
+    MPI_Aint disp[n_ranks];
+    const int next = (my_rank + 1) % n_ranks;
+    int *mine, out[N], in[N], spread[2 * N];
+    MPI_Datatype odd;
+    OK(MPI_Type_vector(N, 1, 2, MPI_INT, &odd));
+    OK(MPI_Type_commit(&odd));
+    MPI_Win win = make(flavour, 4 * N * sizeof *mine, (void **)&mine, disp);
+    for (int i = 0; i < N; i++) out[i] = my_rank * 100 + i, in[i] = -1;
+    memset(spread, 0xff, sizeof spread);
+    OK(MPI_Win_fence(0, win));
+    OK(MPI_Put(out, PART, MPI_INT, next, disp[next], N, MPI_INT, win));
+    OK(MPI_Put(out, PART, MPI_INT, next, disp[next] + 2 * N * sizeof *mine, 1, odd, win));
+    OK(MPI_Win_fence(0, win));
+    OK(MPI_Get(in, N, MPI_INT, next, disp[next], PART, MPI_INT, win));
+    OK(MPI_Get(spread, 1, odd, next, disp[next], PART, MPI_INT, win));
+    OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, win));
+    const int before = (my_rank + n_ranks - 1) % n_ranks;
+    for (int i = 0; i < N; i++) {
+        int part = i < PART;
+        CHECK(mine[i] == (part ? before * 100 + i : 0), "%s: %d at %d", flavours[flavour], mine[i], i);
+        CHECK(mine[2 * N + 2 * i] == (part ? before * 100 + i : 0), "%s: gaps: %d at %d", flavours[flavour], mine[2 * N + 2 * i], i);
+        CHECK(in[i] == (part ? my_rank * 100 + i : -1), "%s: got %d at %d", flavours[flavour], in[i], i);
+        CHECK(spread[2 * i] == in[i] && spread[2 * i + 1] == -1, "%s: gaps: got %d at %d", flavours[flavour], spread[2 * i], i);
+    }
+    OK(MPI_Type_free(&odd));
+    done(flavour, &win, mine);
+}
+
 /* Pairs with a gap inside, and a derived datatype, are combined element by element. */
 static void pairs(int flavour)
 {
@@ -456,6 +488,8 @@ static void errors(void)
     FAILS(MPI_ERR_COUNT, MPI_Put(&other, -1, MPI_INT, 0, 0, 1, MPI_INT, win));
     FAILS(MPI_ERR_TYPE, MPI_Put(&other, 1, MPI_DATATYPE_NULL, 0, 0, 1, MPI_INT, win));
     FAILS(MPI_ERR_RMA_RANGE, MPI_Put(&other, 1, MPI_INT, 0, 4, 1, MPI_INT, win));
+    FAILS(MPI_ERR_TRUNCATE, MPI_Put(memory, 2, MPI_INT, 0, 0, 1, MPI_INT, win));
+    FAILS(MPI_ERR_TRUNCATE, MPI_Get(&other, 1, MPI_INT, 0, 0, 2, MPI_INT, win));
     FAILS(MPI_ERR_DISP, MPI_Get(&other, 1, MPI_INT, 0, -1, 1, MPI_INT, win));
     FAILS(MPI_ERR_OP, MPI_Accumulate(&other, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_OP_NULL, win));
     MPI_Datatype derived;
@@ -515,6 +549,7 @@ int main(int argc, char **argv)
         exclusive(flavour);
         lock_all(flavour);
         neighbours(flavour);
+        shorter(flavour);
         pairs(flavour);
     }
     shared();

@@ -58,8 +58,8 @@ struct Watched {
 }
 
 impl Watch {
-    /// Whether something has come that a thread waits for and has not been told of yet.
-    pub fn has_news(&mut self) -> bool {
+    /// Whether something has come that a thread waits for and has not been told of yet: now it is to be.
+    fn has_news(&mut self) -> bool {
         let mut news = false;
         for watched in self.list.iter_mut().filter(|watched| !watched.told) {
             watched.told = match &watched.sign {
@@ -119,7 +119,7 @@ impl Hold<'_> {
         most: Duration,
         done: &mut impl FnMut(&mut Hold) -> Result<bool>,
     ) -> Result<bool> {
-        if self.progress(None)? || done(self)? || self.engine.napping > 0 && self.engine.watch.has_news() {
+        if self.progress(None)? || done(self)? || self.tell_news() {
             return Ok(false);
         }
         self.tell_sleep();
@@ -136,6 +136,16 @@ impl Hold<'_> {
             false => self.tell_stir(),
         }
         Ok(rung)
+    }
+
+    /// Wakes threads that wait for something that has come and that no message tells; whether there was any.
+    #[inline]
+    pub(super) fn tell_news(&mut self) -> bool {
+        let news = self.engine.napping > 0 && self.engine.watch.has_news();
+        if news {
+            self.wake_threads();
+        }
+        news
     }
 
     /// Says what this rank waits for, unless that has been said.

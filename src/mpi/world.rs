@@ -416,9 +416,7 @@ impl Hold<'_> {
                 patience.renew();
                 continue;
             }
-            if self.engine.napping > 0 && self.engine.watch.has_news() {
-                self.wake_threads();
-            }
+            self.tell_news();
             let channel = &mut self.engine.channel;
             if patience.doubts(channel.segment().ranks()) && channel.shares_cpu() {
                 patience.shares();

@@ -36,8 +36,11 @@ impl Control {
     /// Takes the lock beside others that share it, even if somebody waits for it exclusively, whose turn it may be only after
     /// something that the caller has to do.
     pub fn try_join(&self) -> bool {
-        let held = self.holders.load(Ordering::Relaxed);
-        held & EXCLUSIVE == 0 && self.swap(held, held + 1)
+        let join = |held| (held & EXCLUSIVE == 0).then_some(held + 1);
+        // Others that share it come and go meanwhile.
+        self.holders
+            .fetch_update(Ordering::SeqCst, Ordering::Relaxed, join)
+            .is_ok()
     }
 
     /// Whether the lock may be free for somebody who waits for it.

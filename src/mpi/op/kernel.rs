@@ -124,7 +124,8 @@ fn find_for(wide: bool, builtin: Builtin, basic: &Basic) -> Option<Kernels> {
         return None;
     }
     match builtin {
-        Builtin::Replace => replace(basic.extent).map(Kernels::from),
+        Builtin::Replace if basic.is_contiguous() => replace(basic.extent).map(Kernels::from),
+        Builtin::Replace => replace_located(basic.repr).map(Kernels::from),
         Builtin::NoOp => Some(Kernels::from(nothing as Kernel)),
         Builtin::Minloc | Builtin::Maxloc => located(builtin == Builtin::Maxloc, basic.repr).map(Kernels::from),
         _ => match basic.repr {
@@ -409,12 +410,45 @@ macro_rules! floats {
 }
 floats!(f16 bf16 f32 f64);
 
-/// A value and where it was found, laid out as in C.
+/// A value and where it was found, laid out as in C; what lies between and behind them is the program's.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Located<V, I> {
     value: V,
     index: I,
+}
+
+impl<V: Copy, I: Copy> Located<V, I> {
+    /// Copies value and index of the element at `from`.
+    ///
+    /// # Safety
+    /// One is there and at `to`, at any alignment.
+    #[inline(always)]
+    unsafe fn copy(from: *const Self, to: *mut Self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (value, index) = ((&raw const (*from).value), (&raw const (*from).index));
+            (&raw mut (*to).value).write_unaligned(value.read_unaligned());
+            (&raw mut (*to).index).write_unaligned(index.read_unaligned());
+        }
+    }
+}
+
+/// `MPI_REPLACE` of elements with gaps.
+fn replace_located(repr: Repr) -> Option<Kernel> {
+    unsafe extern "C" fn all<V: Copy, I: Copy>(left: *const u8, right: *mut u8, count: usize) {
+        let (left, right) = (left.cast::<Located<V, I>>(), right.cast::<Located<V, I>>());
+        for index in 0..count {
+            // SAFETY: the caller's promise.
+            unsafe { Located::copy(left.add(index), right.add(index)) };
+        }
+    }
+    match repr {
+        Repr::DoubleInt | Repr::LongInt => Some(all::<u64, u32>),
+        Repr::ShortInt => Some(all::<u16, u32>),
+        Repr::LongDoubleInt => Some(all::<u128, u32>),
+        _ => None,
+    }
 }
 
 /// `MPI_MAXLOC` or `MPI_MINLOC`: of equal values the lower index counts (MPI-4.1 §6.9.4).
@@ -424,16 +458,17 @@ fn located(greatest: bool, repr: Repr) -> Option<Kernel> {
         right: *mut u8,
         count: usize,
     ) {
-        let op = |a: Located<V, I>, b: Located<V, I>| {
-            let first = if GREATEST { a.value > b.value } else { a.value < b.value };
-            if first || (a.value == b.value && a.index < b.index) {
-                a
-            } else {
-                b
+        let (left, right) = (left.cast::<Located<V, I>>(), right.cast::<Located<V, I>>());
+        for index in 0..count {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (from, to) = (left.add(index), right.add(index));
+                let (a, b) = (from.read_unaligned(), to.read_unaligned());
+                let first = if GREATEST { a.value > b.value } else { a.value < b.value };
+                let is_first = first || (a.value == b.value && a.index < b.index);
+                Located::copy(if is_first { from } else { to }, to);
             }
-        };
-        // SAFETY: the caller's promise, passed on.
-        unsafe { each(left, right, count, op) }
+        }
     }
     fn pick<V: Copy + PartialOrd, I: Copy + PartialOrd>(greatest: bool) -> Option<Kernel> {
         Some(if greatest {

@@ -181,3 +181,42 @@ fn every_defined_pair_has_a_kernel_and_no_other() {
     assert!(find(Builtin::Sum, basic("MPI_BYTE")).is_none());
     assert!(find(Builtin::Maxloc, basic("MPI_INT")).is_none());
 }
+
+#[test]
+fn what_lies_between_the_members_of_pairs_stays() {
+    let pairs = BASICS.iter().filter_map(|basic| Some((basic, basic.parts()?)));
+    for ((basic, parts), builtin) in
+        pairs.flat_map(|pair| [Builtin::Replace, Builtin::Maxloc, Builtin::Minloc].map(|builtin| (pair, builtin)))
+    {
+        const COUNT: usize = 5;
+        let len = COUNT * basic.extent;
+        // As numbers the left ones are greater than the right ones, or smaller: one of both is taken.
+        for (left, right) in [(0x42u8, 0x41u8), (0x41, 0x42)] {
+            // The leading bit of an x87 number is part of it.
+            let leads = |at: usize| basic.repr == Repr::LongDoubleInt && at % basic.extent == 7;
+            let byte = |value: u8, at: usize| if leads(at) { value | 0x80 } else { value };
+            let image = |value: u8| -> Vec<u8> { (0..len).map(|at| byte(value, at)).collect() };
+            let (from, mut to) = (image(left), image(right));
+            let gap = |at: usize| {
+                let at = at % basic.extent;
+                at >= parts.offset + parts.second || (parts.first..parts.offset).contains(&at)
+            };
+            (0..len).filter(|&at| gap(at)).for_each(|at| to[at] = 0xee);
+            let kernel = find(builtin, basic).unwrap();
+            // SAFETY: both rows hold as many elements.
+            unsafe { kernel(from.as_ptr(), to.as_mut_ptr(), COUNT) };
+            let takes_left = match builtin {
+                Builtin::Maxloc => left > right,
+                Builtin::Minloc => left < right,
+                _ => true,
+            };
+            for (at, &got) in to.iter().enumerate() {
+                let expected = match gap(at) {
+                    true => 0xee,
+                    false => byte(if takes_left { left } else { right }, at),
+                };
+                assert_eq!(got, expected, "{} of {}, byte {at}", builtin.name(), basic.name);
+            }
+        }
+    }
+}

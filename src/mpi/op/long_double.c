@@ -48,5 +48,11 @@ REAL(f128)
 COMPLEX(c80)
 COMPLEX(c128)
 
-CHOSEN(f80_maxloc, f80_loc, a.value > b.value || (a.value == b.value && a.index < b.index))
-CHOSEN(f80_minloc, f80_loc, a.value < b.value || (a.value == b.value && a.index < b.index))
+/* Value and index of the first one, if so; what lies behind them belongs to neither. */
+#define LOCATED(NAME, IF)                                                   \
+    KERNEL(NAME, f80_loc,                                                   \
+           struct { char of[offsetof(f80_loc, index) + sizeof(int)]; } r;   \
+           __builtin_memcpy(&r, &((IF) ? from : to)[i], sizeof r);          \
+           __builtin_memcpy(&to[i], &r, sizeof r))
+LOCATED(f80_maxloc, a.value > b.value || (a.value == b.value && a.index < b.index))
+LOCATED(f80_minloc, a.value < b.value || (a.value == b.value && a.index < b.index))

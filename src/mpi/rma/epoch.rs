@@ -19,7 +19,7 @@ use std::sync::atomic::{Ordering, fence as memory_fence};
 
 /// `MPI_WIN_UNIFIED`: one memory, as on every machine of one.
 pub const UNIFIED: i32 = 2;
-/// Of so many flushes in a row one serves others.
+/// Of so many synchronizations that wait for nobody one serves others.
 const SERVES: u32 = 16;
 /// Looks at a lock, or at what a member tells, before this rank says that it waits for it.
 const LOOKS: u32 = 64;
@@ -145,7 +145,8 @@ pub fn fence(hold: &mut Hold, window: &Window, last: bool) -> Result<()> {
     let mut epochs = window.change();
     epochs.fenced = !last;
     epochs.used.set(false);
-    outcome
+    drop(epochs);
+    outcome.and(serve_in_turn(hold, window))
 }
 
 /// Exposes this process's memory to the members in `group`. MPI-4.1 §12.5.2.
@@ -191,7 +192,7 @@ pub fn complete(hold: &mut Hold, window: &Window) -> Result<()> {
     ranks
         .into_iter()
         .for_each(|rank| tell(hold, window, rank, Word::Complete));
-    outcome
+    outcome.and(serve_in_turn(hold, window))
 }
 
 /// Waits, or for `wait` false only looks, whether all accesses to this process are over. MPI-4.1 §12.5.2.
@@ -206,7 +207,7 @@ pub fn end_exposure(hold: &mut Hold, window: &Rc<Window>, wait: bool) -> Result<
         for rank in ranks {
             wait_told(hold, window, rank, Word::Complete)?;
         }
-        return Ok(true);
+        return serve_in_turn(hold, window).map(|()| true);
     }
     let is_over = || ranks.iter().all(|&rank| window.is_told(rank, Word::Complete));
     if !is_over() {
@@ -289,7 +290,7 @@ pub fn unlock(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
     };
     let outcome = later::end(hold, window, Some(rank));
     release(hold, window, rank, exclusive);
-    outcome
+    outcome.and(serve_in_turn(hold, window))
 }
 
 /// Locks all members, shared. MPI-4.1 §12.5.3. Where members are reached by calls of MPI only, each is locked by the first
@@ -325,7 +326,7 @@ pub fn unlock_all(hold: &mut Hold, window: &Window) -> Result<()> {
     let outcome = later::end(hold, window, None);
     memory_fence(Ordering::SeqCst);
     locked.into_keys().for_each(|rank| release(hold, window, rank, false));
-    outcome
+    outcome.and(serve_in_turn(hold, window))
 }
 
 /// Whether member `rank` is locked and its memory is mapped here: all accesses are over and, from now on, seen. Nobody is served.
@@ -334,14 +335,26 @@ pub fn flush_near(state: &State, window: &Window, rank: i32) -> bool {
     let near = window.near.get();
     let quick = near.rank == rank && near.locked && state.served.is_empty();
     // One time of many others are served as by [`flush`]: a program may poll by flushing.
-    let turn = window.flushed.get().wrapping_add(1);
-    if !quick || turn.is_multiple_of(SERVES) {
-        window.flushed.set(0);
+    if !quick || is_turn(window) {
         return false;
     }
-    window.flushed.set(turn);
     memory_fence(Ordering::SeqCst);
     true
+}
+
+/// Whether it is time that a synchronization which waits for nobody serves others.
+fn is_turn(window: &Window) -> bool {
+    let turn = window.alone.get().wrapping_add(1);
+    window.alone.set(turn);
+    turn.is_multiple_of(SERVES)
+}
+
+/// One time of many lets others be served: a program may poll by locking, or by epochs with itself.
+fn serve_in_turn(hold: &mut Hold, window: &Window) -> Result<()> {
+    match is_turn(window) {
+        true => hold.progress(None).map(drop),
+        false => Ok(()),
+    }
 }
 
 /// Ends all accesses to member `rank`, or to all, and lets others be served. MPI-4.1 §12.5.4.
@@ -422,8 +435,9 @@ fn tell(hold: &Hold, window: &Window, rank: u32, word: Word) {
     let comm = &window.comm;
     let (told, place) = window.told(rank, comm.rank);
     told.tell(place, word);
-    if rank != comm.rank {
-        hold.engine.channel.wake(comm.group.world(rank));
+    match rank == comm.rank {
+        true => hold.wake_threads(),
+        false => hold.engine.channel.wake(comm.group.world(rank)),
     }
 }
 

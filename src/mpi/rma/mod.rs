@@ -99,8 +99,8 @@ pub struct Window {
     near: Cell<short::Near>,
     /// The last short update's operation, datatype and kernel.
     kernel: Cell<Option<(Builtin, i32, Kernel)>>,
-    /// Flushes since others were served.
-    flushed: Cell<u32>,
+    /// Synchronizations that waited for nobody.
+    alone: Cell<u32>,
     /// Memory attached to a dynamic window: first byte and length.
     pub attached: RefCell<BTreeMap<usize, usize>>,
     /// Where memory of no length was attached.

@@ -28,7 +28,7 @@ const ROW: usize = 256 << 10;
 /// Copies `origin` to the target. MPI-4.1 §12.3.1.
 ///
 /// # Errors
-/// `RmaSync`, `Disp`, `RmaRange`; `Type`: both sides do not have the same number of bytes.
+/// `RmaSync`, `Disp`, `RmaRange`; `Truncate`: the target has no room for all.
 pub fn put(hold: &mut Hold, window: &Rc<Window>, origin: &Buffer, target: &Target) -> Result<()> {
     transfer(hold, window, origin, target, Direction::Write)
 }
@@ -36,7 +36,7 @@ pub fn put(hold: &mut Hold, window: &Rc<Window>, origin: &Buffer, target: &Targe
 /// Copies the target to `origin`, at the latest when the program synchronizes. MPI-4.1 §12.3.2.
 ///
 /// # Errors
-/// As [`put`].
+/// As [`put`]; `Truncate`: the origin has no room for all.
 pub fn get(hold: &mut Hold, window: &Rc<Window>, origin: &Buffer, target: &Target) -> Result<()> {
     transfer(hold, window, origin, target, Direction::Read)
 }
@@ -59,8 +59,8 @@ fn transfer(
 ) -> Result<()> {
     access(hold, window, target.rank)?;
     let offset = window.locate(target)?;
-    same_length(origin, target)?;
-    if origin.is_empty() {
+    let len = moved(origin, target, direction)?;
+    if len == 0 {
         return Ok(());
     }
     let way = window.way(hold, target)?;
@@ -69,14 +69,14 @@ fn transfer(
         Way::Here(base) => {
             let there = buffer_at(base, offset, target);
             match direction {
-                Direction::Write => copy(origin, &there),
-                Direction::Read => copy(&there, origin),
+                Direction::Write => copy(origin, &there, len),
+                Direction::Read => copy(&there, origin, len),
             }
         }
         Way::Process(_, base) | Way::Served(base) => {
             let there = buffer_at(base as *mut u8, offset, target);
             if origin.is_in_a_row() && there.is_in_a_row() {
-                let bytes = (there.address as u64, origin.address, origin.len());
+                let bytes = (there.address as u64, origin.address, len);
                 let kind = match direction {
                     Direction::Write => Kind::Put,
                     Direction::Read => Kind::Get,
@@ -91,7 +91,7 @@ fn transfer(
             } else {
                 later::settle(hold, window, target.rank)?;
                 let first = base.wrapping_add_signed(offset as i64);
-                in_rows(origin, direction, |position, row, len| {
+                in_rows((origin, len), direction, |position, row, len| {
                     let list = stretches(target, first, position, len);
                     // SAFETY: `row` has `len` bytes of the origin or room for them.
                     asked = unsafe { reach(hold, window, (way, target.rank), &list, direction, row)? };
@@ -101,8 +101,8 @@ fn transfer(
         }
     }
     match direction {
-        Direction::Write => window.count(hold, (way, asked), target.rank, origin.len(), 0),
-        Direction::Read => window.count(hold, (way, asked), target.rank, 0, origin.len()),
+        Direction::Write => window.count(hold, (way, asked), target.rank, len, 0),
+        Direction::Read => window.count(hold, (way, asked), target.rank, 0, len),
     }
     Ok(())
 }
@@ -200,7 +200,26 @@ unsafe fn without_asking(
     }
 }
 
-/// Refuses transfers whose sides differ in length.
+/// The bytes that a transfer moves: it is a message from one side that has to fit into the other (MPI-4.1 §12.3.1).
+fn moved(origin: &Buffer, target: &Target, direction: Direction) -> Result<usize> {
+    let (sent, room) = match direction {
+        Direction::Write => (origin.len(), target.len()),
+        Direction::Read => (target.len(), origin.len()),
+    };
+    if sent > room {
+        let (from, to) = match direction {
+            Direction::Write => ("origin", "target"),
+            Direction::Read => ("target", "origin"),
+        };
+        fail!(
+            Truncate,
+            "the {from} has {sent} bytes, but the {to} has room for {room}"
+        );
+    }
+    Ok(sent)
+}
+
+/// Refuses accumulates whose sides differ in length.
 pub(super) fn same_length(origin: &Buffer, target: &Target) -> Result<()> {
     if origin.len() != target.len() {
         fail!(
@@ -215,6 +234,9 @@ pub(super) fn same_length(origin: &Buffer, target: &Target) -> Result<()> {
 
 /// The error for memory of member `rank` that the kernel does not show.
 pub(super) fn refused<T>(rank: u32, error: &std::io::Error) -> Result<T> {
+    if error.raw_os_error() == Some(libc::ESRCH) {
+        fail!(ProcFailed, "rank {rank} of the window is dead");
+    }
     fail!(RmaRange, "the memory of rank {rank} is not there: {error}")
 }
 
@@ -233,20 +255,19 @@ pub(super) fn stretches(target: &Target, first: u64, position: usize, len: usize
     list
 }
 
-/// Copies all of `from` to `to`, which is as long.
-fn copy(from: &Buffer, to: &Buffer) {
+/// Copies the first `len` bytes of `from` to `to`; both have so many.
+fn copy(from: &Buffer, to: &Buffer, len: usize) {
     // SAFETY: both have so many bytes; the program owns one, the window the other.
-    unsafe { from.give(to, from.len()) };
+    unsafe { from.give(to, len) };
 }
 
-/// Calls `body(position, row, len)` for the bytes of `origin`, [`ROW`] at a time, with a row that holds them (for a
+/// Calls `body(position, row, len)` for the first `len` bytes of `origin`, [`ROW`] at a time, with a row that holds them (for a
 /// write) or takes them (for a read).
 fn in_rows(
-    origin: &Buffer,
+    (origin, len): (&Buffer, usize),
     direction: Direction,
     mut body: impl FnMut(usize, *mut u8, usize) -> Result<()>,
 ) -> Result<()> {
-    let len = origin.len();
     let mut scratch = vec![0u8; if origin.is_in_a_row() { 0 } else { ROW.min(len) }];
     for position in (0..len).step_by(ROW) {
         let len = ROW.min(len - position);
