@@ -2,7 +2,8 @@
  * under way meanwhile: a message of which the other rank needs to be rid of before it says so in the window (MPI-4.1 §12.7.3). */
 #include "check.h"
 
-enum { LEN = 8 << 20, LOCK, ALL, FENCE, SELF, WAYS };
+enum { LEN = 8 << 20 };
+enum { LOCK, ALL, FENCE, SELF, WAYS };
 
 /* The word of this rank's own window. */
 static int look(int way, MPI_Win win, MPI_Win own, MPI_Group self, const int *word)

@@ -61,7 +61,7 @@ static void with_itself(void)
 /* Rank 1 posts at some time, in most rounds before the other rank's threads sleep. */
 static void often(MPI_Win win, MPI_Group peer)
 {
-    enum { STARTS = 2000, LATE = 20 };
+    enum { STARTS = 2000, LATE = 5 };
     unsigned some = 7, late = 0;
     pthread_t thread;
     if (my_rank == 0 && pthread_create(&thread, NULL, other, NULL)) exit(1);
