@@ -162,24 +162,27 @@ static void nothing(void)
     OK(MPI_Alltoall(NULL, 0, MPI_INT, NULL, 0, MPI_INT, MPI_COMM_WORLD));
     OK(MPI_Iallgather(NULL, 0, MPI_INT, NULL, 0, MPI_INT, MPI_COMM_WORLD, &request));
     OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
-    /* Whatever buffers some ranks name, */
-    int *room = my_rank % 2 ? NULL : &one;
+    for (int r = 0; my_rank == last && r < last; r++)
+        OK(MPI_Send(&one, 1, MPI_INT, r, 3, MPI_COMM_WORLD));
+}
+
+/* Reductions of nothing, whatever buffers some ranks name, leave the next operation as it is. */
+static void no_elements(void)
+{
+    int one = 1, counts[n_ranks], places[n_ranks], out[n_ranks], in[n_ranks], *room = my_rank % 2 ? NULL : &one;
     MPI_Request requests[6];
+    memset(counts, 0, sizeof counts);
     OK(MPI_Iallreduce(NULL, room, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]));
-    OK(MPI_Ireduce(NULL, room, 0, MPI_INT, MPI_SUM, last, MPI_COMM_WORLD, &requests[1]));
+    OK(MPI_Ireduce(NULL, room, 0, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD, &requests[1]));
     OK(MPI_Iscan(NULL, room, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[2]));
     OK(MPI_Iexscan(NULL, room, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[3]));
     OK(MPI_Ireduce_scatter(NULL, room, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[4]));
     OK(MPI_Ireduce_scatter_block(NULL, room, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[5]));
     OK(MPI_Waitall(6, requests, MPI_STATUSES_IGNORE));
-    for (int r = 0; my_rank == last && r < last; r++)
-        OK(MPI_Send(&one, 1, MPI_INT, r, 3, MPI_COMM_WORLD));
-    /* the next operation finds the others. */
-    int out[n_ranks], in[n_ranks];
     for (int r = 0; r < n_ranks; r++)
         counts[r] = 1, places[r] = r, out[r] = my_rank * 100 + r;
-    OK(MPI_Ialltoallv(out, counts, places, MPI_INT, in, counts, places, MPI_INT, MPI_COMM_WORLD, &request));
-    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    OK(MPI_Ialltoallv(out, counts, places, MPI_INT, in, counts, places, MPI_INT, MPI_COMM_WORLD, requests));
+    OK(MPI_Wait(requests, MPI_STATUS_IGNORE));
     for (int r = 0; r < n_ranks; r++)
         CHECK(in[r] == r * 100 + my_rank, "%d from rank %d", in[r], r);
 }
@@ -195,5 +198,6 @@ int main(int argc, char **argv)
         between_groups();
     neighbours();
     nothing(); /* once more, now that the ranks have met */
+    no_elements();
     return finish();
 }
