@@ -219,7 +219,7 @@ fn finish_all(
 fn call_waiter(hold: &mut Hold, named: Named) -> Result<()> {
     while !named.is_over(hold) {
         let Named::Key(key) = named else { return Ok(()) };
-        let Some(Kind::Generalized(Some(generalized))) = hold.requests.get(key).map(|request| &request.kind) else {
+        let Some(Kind::Generalized(generalized)) = hold.requests.get(key).map(|request| &request.kind) else {
             return Ok(());
         };
         let Some(wait) = generalized.waiter() else {

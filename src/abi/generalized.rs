@@ -15,8 +15,10 @@ use crate::mpi::hooks::Hook;
 use crate::mpi::request::{Generalized, Kind, Request, complete_generalized};
 use crate::mpi::status::Status;
 use crate::mpi::table::Table;
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
+use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The call-backs of a generalized request, as the program gave them.
@@ -34,7 +36,7 @@ struct Grequest {
     functions: Functions,
     extra_state: *mut c_void,
     /// Whether the functions are Fortran's: they return nothing and store their error code.
-    fortran: bool,
+    fortran: Cell<bool>,
 }
 
 /// What Fortran sees as the type of a call-back without and with an argument before the error code.
@@ -63,12 +65,12 @@ fn blank() -> MPI_Status {
 }
 
 impl Generalized for Grequest {
-    fn query(&mut self) -> (Status, Result<()>) {
+    fn query(&self) -> (Status, Result<()>) {
         let (mut status, mut code) = (blank(), MPI_SUCCESS);
         if let Some(query) = self.functions.query {
             // SAFETY: the program's function, with its own state; a Fortran library says that it is Fortran's.
             unsafe {
-                match self.fortran {
+                match self.fortran.get() {
                     true => {
                         let query = std::mem::transmute::<*const (), FortranQuery>(query as *const ());
                         query(self.extra_state, &mut status, &mut code);
@@ -80,12 +82,12 @@ impl Generalized for Grequest {
         (status.to_status(), returned("query", code))
     }
 
-    fn free(&mut self) -> Result<()> {
+    fn free(&self) -> Result<()> {
         let mut code = MPI_SUCCESS;
         if let Some(free) = self.functions.free {
             // SAFETY: as above.
             unsafe {
-                match self.fortran {
+                match self.fortran.get() {
                     true => {
                         let free = std::mem::transmute::<*const (), FortranFree>(free as *const ());
                         free(self.extra_state, &mut code);
@@ -97,12 +99,12 @@ impl Generalized for Grequest {
         returned("free", code)
     }
 
-    fn cancel(&mut self, complete: bool) -> Result<()> {
+    fn cancel(&self, complete: bool) -> Result<()> {
         let (mut complete, mut code) = (complete as c_int, MPI_SUCCESS);
         if let Some(cancel) = self.functions.cancel {
             // SAFETY: as above; Fortran's logical is an integer.
             unsafe {
-                match self.fortran {
+                match self.fortran.get() {
                     true => {
                         let cancel = std::mem::transmute::<*const (), FortranCancel>(cancel as *const ());
                         cancel(self.extra_state, &mut complete, &mut code);
@@ -114,8 +116,8 @@ impl Generalized for Grequest {
         returned("cancel", code)
     }
 
-    fn speak_fortran(&mut self) {
-        self.fortran = true;
+    fn speak_fortran(&self) {
+        self.fortran.set(true);
     }
 
     fn waiter(&self) -> Option<Box<dyn FnOnce() -> Result<()>>> {
@@ -133,9 +135,9 @@ fn start(hold: &mut Hold, functions: Functions, extra_state: *mut c_void, reques
     let generalized = Grequest {
         functions,
         extra_state,
-        fortran: false,
+        fortran: Cell::new(false),
     };
-    let key = hold.add_request(Request::new(Kind::Generalized(Some(Box::new(generalized))), None))?;
+    let key = hold.add_request(Request::new(Kind::Generalized(Rc::new(generalized)), None))?;
     hold.own_ways |= functions.wait.is_some();
     if let Some(poll) = functions.poll {
         // SAFETY: the program's function, with its own state.
@@ -254,9 +256,9 @@ pub unsafe extern "C" fn MPIX_Grequest_class_allocate(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPII_Grequest_set_lang_f77(request: MPI_Request) {
     let Some(world) = current_world() else { return };
-    let mut hold = world.hold();
+    let hold = world.hold();
     if let Ok(key) = key_of(&hold, request)
-        && let Some(Some(generalized)) = hold.requests.get_mut(key).and_then(Request::generalized)
+        && let Some(Kind::Generalized(generalized)) = hold.requests.get(key).map(|request| &request.kind)
     {
         generalized.speak_fortran();
     }

@@ -57,8 +57,8 @@ pub enum Kind {
     Parts(Parts),
     /// A vote of the members of a communicator (MPIX_Comm_iagree).
     Agreement(Box<Agreement>),
-    /// A generalized request; what it calls back is the C edge's business. `None` while it is called.
-    Generalized(Option<Box<dyn Generalized>>),
+    /// A generalized request; what it calls back is the C edge's business.
+    Generalized(Rc<dyn Generalized>),
 }
 
 /// A receive under way.
@@ -96,16 +96,16 @@ pub struct Coming {
     pub wanted: usize,
 }
 
-/// Call-backs of a generalized request (MPI-4.1 §13.2).
+/// Call-backs of a generalized request (MPI-4.1 §13.2); while one runs other threads may run others.
 pub trait Generalized {
     /// Fills in the status of the completed operation. Runs outside the gate.
-    fn query(&mut self) -> (Status, Result<()>);
+    fn query(&self) -> (Status, Result<()>);
     /// Frees what the program attached. Runs outside the gate.
-    fn free(&mut self) -> Result<()>;
+    fn free(&self) -> Result<()>;
     /// The program wants the operation cancelled. Runs outside the gate.
-    fn cancel(&mut self, complete: bool) -> Result<()>;
+    fn cancel(&self, complete: bool) -> Result<()>;
     /// The call-backs have Fortran's form.
-    fn speak_fortran(&mut self);
+    fn speak_fortran(&self);
     /// What waits for the end in the program's own way, if it has one. Runs outside the gate.
     fn waiter(&self) -> Option<Box<dyn FnOnce() -> Result<()>>>;
 }
@@ -520,9 +520,11 @@ pub fn complete_generalized(hold: &mut Hold, key: RequestKey) -> Result<()> {
 
 /// Frees a generalized request that is over.
 fn free_generalized(hold: &mut Hold, key: RequestKey) -> Result<()> {
-    let freed = with_generalized(hold, key, |generalized| generalized.free()).unwrap_or(Ok(()));
-    hold.requests.remove(key);
-    freed
+    let request = hold.requests.remove(key);
+    match request.map(|request| request.kind) {
+        Some(Kind::Generalized(generalized)) => hold.released(|| generalized.free()),
+        _ => Ok(()),
+    }
 }
 
 /// Tries to cancel an operation; it then still has to be waited for (MPI-4.1 §3.8.4). Receives that
@@ -566,22 +568,11 @@ pub fn cancel(hold: &mut Hold, key: RequestKey) -> Result<()> {
     Ok(())
 }
 
-impl Request {
-    /// What a generalized request calls back.
-    pub fn generalized(&mut self) -> Option<&mut Option<Box<dyn Generalized>>> {
-        match &mut self.kind {
-            Kind::Generalized(generalized) => Some(generalized),
-            _ => None,
-        }
-    }
-}
-
 /// Runs a call-back of a generalized request with the gate open.
-fn with_generalized<R>(hold: &mut Hold, key: RequestKey, call: impl FnOnce(&mut dyn Generalized) -> R) -> Option<R> {
-    let mut generalized = hold.requests.get_mut(key)?.generalized()?.take()?;
-    let result = hold.released(|| call(&mut *generalized));
-    if let Some(place) = hold.requests.get_mut(key).and_then(Request::generalized) {
-        *place = Some(generalized);
-    }
-    Some(result)
+fn with_generalized<R>(hold: &mut Hold, key: RequestKey, call: impl FnOnce(&dyn Generalized) -> R) -> Option<R> {
+    let Kind::Generalized(generalized) = &hold.requests.get(key)?.kind else {
+        return None;
+    };
+    let generalized = generalized.clone();
+    Some(hold.released(|| call(&*generalized)))
 }

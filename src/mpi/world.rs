@@ -370,7 +370,8 @@ impl Hold<'_> {
     ) -> Result<()> {
         let outer = std::mem::replace(&mut self.engine.awaited, awaited);
         let outcome = self.wait_until(first, done);
-        self.engine.awaited = outer;
+        // Threads do not begin and end to wait one inside the other.
+        self.engine.awaited = if self.has_threads() { Awaited::Several } else { outer };
         outcome
     }
 
@@ -414,6 +415,7 @@ impl Hold<'_> {
         while !done(self)? {
             if self.progress(first)? {
                 patience.renew();
+                self.breathe();
                 continue;
             }
             self.tell_news();

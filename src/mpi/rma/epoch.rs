@@ -19,7 +19,7 @@ use std::sync::atomic::{Ordering, fence as memory_fence};
 
 /// `MPI_WIN_UNIFIED`: one memory, as on every machine of one.
 pub const UNIFIED: i32 = 2;
-/// Of so many synchronizations that wait for nobody one serves others.
+/// One of so many synchronizations serves others, though it waits for nobody.
 const SERVES: u32 = 16;
 /// Looks at a lock, or at what a member tells, before this rank says that it waits for it.
 const LOOKS: u32 = 64;
@@ -183,7 +183,7 @@ pub fn start(hold: &mut Hold, window: &Rc<Window>, group: &Group) -> Result<()> 
 /// Ends the accesses begun by [`start`]. MPI-4.1 §12.5.2.
 ///
 /// # Errors
-/// `RmaSync`: there are none; those of what was kept.
+/// `RmaSync`: there are none; those of what was kept; a peer that left the protocol.
 pub fn complete(hold: &mut Hold, window: &Window) -> Result<()> {
     let Some(ranks) = window.change().started.take() else {
         fail!(RmaSync, "MPI_Win_start has not been called");
@@ -280,7 +280,7 @@ fn take(hold: &mut Hold, window: &Rc<Window>, rank: u32, lock: Lock) -> Result<b
 /// Unlocks member `rank`. MPI-4.1 §12.5.3.
 ///
 /// # Errors
-/// `RmaSync`: it is not locked.
+/// `RmaSync`: it is not locked; as [`complete`].
 pub fn unlock(hold: &mut Hold, window: &Window, rank: u32) -> Result<()> {
     if window.epochs.borrow().all {
         fail!(RmaSync, "rank {rank} is locked by MPI_Win_lock_all");
@@ -314,7 +314,7 @@ pub fn lock_all(hold: &mut Hold, window: &Rc<Window>) -> Result<()> {
 /// Unlocks all members. MPI-4.1 §12.5.3.
 ///
 /// # Errors
-/// `RmaSync`: [`lock_all`] has not been called.
+/// `RmaSync`: [`lock_all`] has not been called; as [`complete`].
 pub fn unlock_all(hold: &mut Hold, window: &Window) -> Result<()> {
     let locked = {
         let mut epochs = window.change();
@@ -342,17 +342,18 @@ pub fn flush_near(state: &State, window: &Window, rank: i32) -> bool {
     true
 }
 
-/// Whether it is time that a synchronization which waits for nobody serves others.
+/// Whether it is this synchronization's turn to serve others.
 fn is_turn(window: &Window) -> bool {
     let turn = window.alone.get().wrapping_add(1);
     window.alone.set(turn);
     turn.is_multiple_of(SERVES)
 }
 
-/// One time of many lets others be served: a program may poll by locking, or by epochs with itself.
+/// One time of many lets others be served: a program may poll by locking, or by epochs with itself. Fails for a peer that left the
+/// protocol.
 fn serve_in_turn(hold: &mut Hold, window: &Window) -> Result<()> {
     match is_turn(window) {
-        true => hold.progress(None).map(drop),
+        true => hold.look_around(None).map(drop),
         false => Ok(()),
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn quicker(
     mut other: impl FnMut(&mut Hold, Range<usize>) -> Result<()>,
 ) -> Result<bool> {
     let most = hold.engine.channel.settings().window_ask_max as usize;
-    // Where ranks share CPUs a member seldom answers as soon as the kernel does, but for long lists.
+    // Where ranks share CPUs a member seldom answers as soon as the kernel does, but for lists.
     let crowded = is_crowded(hold);
     let may_ask = len <= most && (!crowded || cost.saturating_sub(len) >= CROWDED);
     let Some(mailboxes) = window.mailboxes(rank).filter(|_| may_ask) else {

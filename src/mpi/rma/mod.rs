@@ -99,7 +99,7 @@ pub struct Window {
     near: Cell<short::Near>,
     /// The last short update's operation, datatype and kernel.
     kernel: Cell<Option<(Builtin, i32, Kernel)>>,
-    /// Synchronizations that waited for nobody.
+    /// Counts synchronizations, one of so many of which serves others.
     alone: Cell<u32>,
     /// Memory attached to a dynamic window: first byte and length.
     pub attached: RefCell<BTreeMap<usize, usize>>,

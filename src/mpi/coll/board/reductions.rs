@@ -64,10 +64,15 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// The same for a rank that waits for the result: the program's operations too, on predefined datatypes.
+    /// The same for a rank that waits for the result: the program's operations too, on predefined datatypes. What boards show and
+    /// take are whole elements, so those with gaps, which belong to the program, go by messages.
     #[inline]
     pub fn awaited(reduction: &'a Reduction) -> Option<Elements<'a>> {
-        if Elements::calls(reduction) && reduction.element.datatype.basic().is_none() {
+        let goes = match reduction.element.datatype.basic() {
+            Some(basic) => basic.is_contiguous(),
+            None => !Elements::calls(reduction),
+        };
+        if !goes && reduction.count > 0 {
             return None;
         }
         let extent = usize::try_from(reduction.element.datatype.extent()).ok()?;

@@ -161,6 +161,9 @@ pub fn ready(hold: &mut Hold, key: RequestKey, mut which: impl Iterator<Item = u
     } else if held == 0 && send.held.get() > 0 {
         let send = send.clone();
         hold.partitioning.holding.push((key, send));
+        if hold.engine.asleep {
+            hold.wake_threads(); // the one that sleeps for all looks for messages now
+        }
     }
     marked
 }
