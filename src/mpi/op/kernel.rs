@@ -465,8 +465,9 @@ fn located(greatest: bool, repr: Repr) -> Option<Kernel> {
                 let (from, to) = (left.add(index), right.add(index));
                 let (a, b) = (from.read_unaligned(), to.read_unaligned());
                 let first = if GREATEST { a.value > b.value } else { a.value < b.value };
-                let is_first = first || (a.value == b.value && a.index < b.index);
-                Located::copy(if is_first { from } else { to }, to);
+                if first || (a.value == b.value && a.index < b.index) {
+                    Located::copy(from, to);
+                }
             }
         }
     }
