@@ -173,7 +173,7 @@ static void no_elements(void)
     MPI_Request requests[6];
     memset(counts, 0, sizeof counts);
     OK(MPI_Iallreduce(NULL, room, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]));
-    OK(MPI_Ireduce(NULL, room, 0, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD, &requests[1]));
+    OK(MPI_Ireduce(NULL, room, 0, MPI_INT, MPI_SUM, n_ranks > 1, MPI_COMM_WORLD, &requests[1])); /* both are NULL there */
     OK(MPI_Iscan(NULL, room, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[2]));
     OK(MPI_Iexscan(NULL, room, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[3]));
     OK(MPI_Ireduce_scatter(NULL, room, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[4]));

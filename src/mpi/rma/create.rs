@@ -158,7 +158,7 @@ fn finish(
         heard: RefCell::new(vec![[false; WORDS]; parts.len()]),
         near: Cell::new(Near::NOTHING),
         kernel: Cell::new(None),
-        alone: Cell::new(0),
+        synchronized: Cell::new(0),
         attached: RefCell::default(),
         attached_empty: RefCell::default(),
         controls: view(&segment, first, control, controls(parts.len()))?,

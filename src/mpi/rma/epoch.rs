@@ -344,8 +344,8 @@ pub fn flush_near(state: &State, window: &Window, rank: i32) -> bool {
 
 /// Whether it is this synchronization's turn to serve others.
 fn is_turn(window: &Window) -> bool {
-    let turn = window.alone.get().wrapping_add(1);
-    window.alone.set(turn);
+    let turn = window.synchronized.get().wrapping_add(1);
+    window.synchronized.set(turn);
     turn.is_multiple_of(SERVES)
 }
 

@@ -100,7 +100,7 @@ pub struct Window {
     /// The last short update's operation, datatype and kernel.
     kernel: Cell<Option<(Builtin, i32, Kernel)>>,
     /// Counts synchronizations, one of so many of which serves others.
-    alone: Cell<u32>,
+    synchronized: Cell<u32>,
     /// Memory attached to a dynamic window: first byte and length.
     pub attached: RefCell<BTreeMap<usize, usize>>,
     /// Where memory of no length was attached.

@@ -202,15 +202,12 @@ unsafe fn without_asking(
 
 /// The bytes that a transfer moves: it is a message from one side that has to fit into the other (MPI-4.1 §12.3.1).
 fn moved(origin: &Buffer, target: &Target, direction: Direction) -> Result<usize> {
-    let (sent, room) = match direction {
-        Direction::Write => (origin.len(), target.len()),
-        Direction::Read => (target.len(), origin.len()),
+    let sides = [("origin", origin.len()), ("target", target.len())];
+    let [(from, sent), (to, room)] = match direction {
+        Direction::Write => sides,
+        Direction::Read => [sides[1], sides[0]],
     };
     if sent > room {
-        let (from, to) = match direction {
-            Direction::Write => ("origin", "target"),
-            Direction::Read => ("target", "origin"),
-        };
         fail!(
             Truncate,
             "the {from} has {sent} bytes, but the {to} has room for {room}"

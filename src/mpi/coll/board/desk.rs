@@ -90,10 +90,10 @@ struct Piece {
 }
 
 impl Piece {
-    /// Whether somebody may still read it who has to be waited for by an operation of `boards`: others are through with the turns up to
-    /// `through`, and this rank may read its own operand there in an operation of another communicator, which another thread is in.
-    fn is_read(&self, through: u64, boards: &Rc<Boards>) -> bool {
-        through < self.turn || !Rc::ptr_eq(&self.boards, boards) && !self.boards.is_done(self.turn)
+    /// Whether somebody may still read it whom an operation of `asker` has to leave it to; others are through with the turns up to
+    /// `through`.
+    fn is_read(&self, through: u64, asker: &Boards) -> bool {
+        through < self.turn || self.boards.reads_own(self.turn, asker)
     }
 }
 
@@ -254,8 +254,14 @@ mod tests {
     use super::super::tests::{ANY, Step, What, job, take};
     use super::*;
     use crate::mpi::coll::board;
-    use crate::mpi::comm::create;
+    use crate::mpi::comm::{Comm, create};
     use crate::mpi::world::Hold;
+
+    /// The boards of a communicator of its own, like `comm`.
+    fn boards_of_dup(hold: &mut Hold, comm: &Rc<Comm>) -> Rc<Boards> {
+        let dup = Rc::new(create::dup(hold, comm).unwrap());
+        board::of(hold, &dup).unwrap().clone()
+    }
 
     /// `take` compares what has come with its definition.
     #[test]
@@ -306,10 +312,7 @@ mod tests {
         job(2, 1, &[], false, |rank, world| {
             let mut hold = world.hold();
             let comm = hold.world.clone();
-            let boards = [0; 3].map(|_| {
-                let dup = Rc::new(create::dup(&mut hold, &comm).unwrap());
-                board::of(&hold, &dup).unwrap().clone()
-            });
+            let boards = [0; 3].map(|_| boards_of_dup(&mut hold, &comm));
             if rank == 1 {
                 return;
             }
@@ -336,10 +339,7 @@ mod tests {
         job(2, 1, &[], false, |rank, world| {
             let mut hold = world.hold();
             let comm = hold.world.clone();
-            let boards = [0; 2].map(|_| {
-                let dup = Rc::new(create::dup(&mut hold, &comm).unwrap());
-                board::of(&hold, &dup).unwrap().clone()
-            });
+            let boards = [0; 2].map(|_| boards_of_dup(&mut hold, &comm));
             if rank == 1 {
                 return;
             }

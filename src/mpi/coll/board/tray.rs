@@ -49,7 +49,7 @@ impl<'a> Turn<'a> {
             match hold.desk.oldest(self.boards) {
                 Some((turn, boards)) => {
                     boards.wait_through(hold, turn, self.comm, self.tag)?;
-                    if !boards.is_done(turn) && !Rc::ptr_eq(&boards, self.boards) {
+                    if boards.reads_own(turn, self.boards) {
                         hold.give_way(); // to this rank's thread that is in that operation
                     }
                 }
@@ -71,9 +71,8 @@ impl<'a> Turn<'a> {
         let last = &mut hold.desk.trays[index];
         match last {
             Some((turn, other)) if other.through() < *turn && other.look_through() < *turn => return None,
+            Some((turn, other)) if other.reads_own(*turn, boards) => return None,
             Some((turn, other)) if Rc::ptr_eq(other, boards) => *turn = self.number,
-            // This rank reads it in another thread's operation.
-            Some((turn, other)) if !other.is_done(*turn) => return None,
             _ => *last = Some((self.number, boards.clone())),
         }
         Some((head, payload, mark(context, self.number)))

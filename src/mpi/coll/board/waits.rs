@@ -68,10 +68,11 @@ impl Boards {
         through
     }
 
-    /// Whether this rank is through with `turn`.
+    /// Whether this rank may still read what it showed in `turn`, its own operand, while an operation of `asker` asks: then another
+    /// thread is in the operation, for those of one communicator come one after the other.
     #[inline]
-    pub(super) fn is_done(&self, turn: u64) -> bool {
-        self.members[self.me].board.done().load(Ordering::Relaxed) >= turn
+    pub(super) fn reads_own(&self, turn: u64, asker: &Boards) -> bool {
+        !std::ptr::eq(self, asker) && self.members[self.me].board.done().load(Ordering::Relaxed) < turn
     }
 
     /// Ends this rank's turns so far, after an error: nobody shall wait for it.
